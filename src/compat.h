@@ -1,0 +1,127 @@
+/*-------------------------------------------------------------------------
+ *
+ * compat.h
+ *		Every difference between the supported server versions, in one place.
+ *
+ * The rest of the code is written against the names below and contains no
+ * test of PG_VERSION_NUM.  Each function is named fencing_ plus what it
+ * stands for; where the newest server has a plain spelling, ours takes the
+ * same arguments in the same order as far as all versions have them.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FENCING_COMPAT_H
+#define FENCING_COMPAT_H
+
+#include "access/genam.h"
+#include "catalog/pg_class.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/acl.h"
+#include "utils/datetime.h"
+#include "utils/guc.h"
+
+#if PG_VERSION_NUM < 150000
+#error "fencing needs PostgreSQL 15 or later"
+#endif
+
+/* Memory for the "extra" of a GUC: malloc until 15, the GUC context since. */
+static inline void *
+fencing_guc_malloc(int elevel, size_t size)
+{
+#if PG_VERSION_NUM >= 160000
+	return guc_malloc(elevel, size);
+#else
+	void *data = malloc(size);
+
+	if (data == NULL)
+		ereport(elevel,
+				(errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
+	return data;
+#endif
+}
+
+static inline void
+fencing_guc_free(void *data)
+{
+#if PG_VERSION_NUM >= 160000
+	guc_free(data);
+#else
+	free(data);
+#endif
+}
+
+static inline bool
+fencing_is_table_owner(Oid relid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_ownercheck(RelationRelationId, relid, GetUserId());
+#else
+	return pg_class_ownercheck(relid, GetUserId());
+#endif
+}
+
+static inline int
+fencing_decode_datetime(char **field, int *ftype, int nf, int *dtype,
+						struct pg_tm *tm, fsec_t *fsec, int *tz)
+{
+#if PG_VERSION_NUM >= 160000
+	DateTimeErrorExtra extra;
+
+	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz, &extra);
+#else
+	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz);
+#endif
+}
+
+static inline IndexScanDesc
+fencing_index_beginscan(Relation heap, Relation index, Snapshot snapshot,
+						int nkeys)
+{
+#if PG_VERSION_NUM >= 190000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0, 0);
+#elif PG_VERSION_NUM >= 180000
+	return index_beginscan(heap, index, snapshot, NULL, nkeys, 0);
+#else
+	return index_beginscan(heap, index, snapshot, nkeys, 0);
+#endif
+}
+
+/*
+ * Is there no committed or own row in the way of inserting this one?  Waits
+ * for those that are still being inserted.
+ */
+static inline bool
+fencing_no_conflict(ResultRelInfo *target, TupleTableSlot *slot,
+					EState *estate)
+{
+	ItemPointerData conflict;
+#if PG_VERSION_NUM >= 180000
+	ItemPointerData none;
+
+	ItemPointerSetInvalid(&none);
+	return ExecCheckIndexConstraints(target, slot, estate, &conflict, &none,
+									 NIL);
+#else
+	return ExecCheckIndexConstraints(target, slot, estate, &conflict, NIL);
+#endif
+}
+
+/* The index entries of a row that was inserted speculatively. */
+static inline void
+fencing_insert_speculative_entries(ResultRelInfo *target, TupleTableSlot *slot,
+								   EState *estate, bool *conflict)
+{
+#if PG_VERSION_NUM >= 190000
+	list_free(ExecInsertIndexTuples(target, estate, EIIT_NO_DUPE_ERROR, slot,
+									NIL, conflict));
+#elif PG_VERSION_NUM >= 160000
+	list_free(ExecInsertIndexTuples(target, slot, estate, false, true,
+									conflict, NIL, false));
+#else
+	list_free(ExecInsertIndexTuples(target, slot, estate, false, true,
+									conflict, NIL));
+#endif
+}
+
+#endif							/* FENCING_COMPAT_H */

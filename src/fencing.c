@@ -1,0 +1,61 @@
+/*-------------------------------------------------------------------------
+ *
+ * fencing.c
+ *		The library's beginning: settings, callbacks.
+ *
+ * Dependencies point one way.  guard.c, claim.c and declare.c are what SQL
+ * calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
+ * and deadline.c (settings), commit.c (what must hold before a commit); below
+ * those store.c (the tables), issuer.c, resource.c (names), and refuse.c, which
+ * everybody may call and which calls nobody but to note a refusal.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "fmgr.h"
+#include "utils/guc.h"
+
+#include "commit.h"
+#include "deadline.h"
+#include "fence.h"
+#include "fencing.h"
+#include "store.h"
+#include "tokens.h"
+
+PG_MODULE_MAGIC;
+
+int			fencing_enforcement = ENFORCEMENT_ON;
+bool		fencing_stale_aborts = false;
+
+static const struct config_enum_entry enforcement_options[] = {
+	{"on", ENFORCEMENT_ON, false},
+	{"shadow", ENFORCEMENT_SHADOW, false},
+	{"off", ENFORCEMENT_OFF, false},
+	{NULL, 0, false}
+};
+
+void		_PG_init(void);
+
+void
+_PG_init(void)
+{
+	DefineCustomEnumVariable("fencing.enforcement",
+							 "Whether fences refuse writes.",
+							 "\"shadow\" logs what would be refused and lets it pass; \"off\" looks at nothing.",
+							 &fencing_enforcement, ENFORCEMENT_ON,
+							 enforcement_options, PGC_SUSET, 0, NULL, NULL,
+							 NULL);
+	DefineCustomBoolVariable("fencing.stale_aborts",
+							 "A transaction in which a write was refused as stale cannot commit.",
+							 "Even if the error was caught.",
+							 &fencing_stale_aborts, false, PGC_USERSET, 0,
+							 NULL, NULL, NULL);
+	fencing_tokens_init();
+	fencing_deadline_init();
+	MarkGUCPrefixReserved("fencing");
+
+	fencing_store_init();
+	fencing_fence_init();
+	fencing_commit_init();
+}

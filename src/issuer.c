@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * issuer.c
+ *		The database's own source of tokens.
+ *
+ * Tokens are values of one logged sequence, so they rise across all resources
+ * and none comes twice, whatever is rolled back, purged or dropped.  They are
+ * read while the resource's row in fencing.issued is locked, so that for one
+ * resource the order of tokens is the order in which they are handed out.
+ *
+ * Two things can put the sequence below a number that is in use already: a
+ * mark raised with a foreign token, and the promotion of a standby that never
+ * saw the last values.  In both cases the sequence itself is moved ahead
+ * (after a promotion by 2^40 for each timeline), rather than adding something
+ * to what it returns: so its value is always the last token handed out, a
+ * dump carries it to a server on another timeline, and it never turns back.
+ * Moving needs to be alone with the sequence, since setval() after somebody
+ * else's nextval() could lower it; a short lock serializes the two.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "catalog/pg_class.h"
+#include "commands/sequence.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+
+#include "issuer.h"
+#include "mark.h"
+#include "refuse.h"
+#include "store.h"
+
+#define ISSUER_SEQUENCE "token_sequence"
+#define TIMELINE_SHIFT 40
+
+/* The highest value read of the sequence, and when it was valid. */
+static int64 reached = 0;
+static uint64 reached_generation = 0;
+
+PG_FUNCTION_INFO_V1(fencing_next_token);
+
+static int64 sequence_next(const char *resource, int64 above);
+
+bool
+fencing_issuer_reached(int64 token, int64 *last)
+{
+	/* the sequence may have been dropped with the extension */
+	if (reached_generation != fencing_store_generation)
+		reached = 0;
+	if (token > reached)
+	{
+		LOCAL_FCINFO(fcinfo, 1);
+		Datum		value;
+
+		InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
+		fcinfo->args[0].value =
+			ObjectIdGetDatum(fencing_relation_oid(ISSUER_SEQUENCE));
+		fcinfo->args[0].isnull = false;
+		value = pg_sequence_last_value(fcinfo);
+		reached = fcinfo->isnull ? 0 : DatumGetInt64(value);
+		reached_generation = fencing_store_generation;
+	}
+	*last = reached;
+	return token <= reached;
+}
+
+/* fencing.next_token(resource); the SQL definition runs it as the owner */
+Datum
+fencing_next_token(PG_FUNCTION_ARGS)
+{
+	ResourceName name;
+	Store		store;
+	int64		above;
+	int64		last = 0;
+	int64		token;
+	bool		own;
+
+	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
+							  PG_ARGISNULL(0), "resource", &name);
+	PreventCommandIfReadOnly("fencing.next_token()");
+	PreventCommandDuringRecovery("fencing.next_token()");
+
+	fencing_store_open(&store, STORE_ISSUED, RowExclusiveLock);
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!fencing_store_find(&store, name.data, name.len, &last))
+		{
+			/* reserve the name; the number follows below */
+			(void) fencing_store_insert(&store, name.data, name.len, 0);
+			continue;
+		}
+		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true,
+							   &last) == TM_Ok)
+			break;
+	}
+	above = Max(last, fencing_mark_read(&name, &own));
+	token = sequence_next(name.data, above);
+	fencing_store_update(&store, token);
+	fencing_store_close(&store);
+
+	/* a token that a crash forgets could be handed out twice */
+	ForceSyncCommit();
+	PG_RETURN_INT64(token);
+}
+
+/*
+ * The next value of the sequence, after moving it to where that is above the
+ * given number and within the current timeline's range or a later one.
+ */
+static int64
+sequence_next(const char *resource, int64 above)
+{
+	Oid			seqid = fencing_relation_oid(ISSUER_SEQUENCE);
+	int64		base = (int64) (GetWALInsertionTimeLine() - 1) << TIMELINE_SHIFT;
+	int64		low = ((int64) 1 << TIMELINE_SHIFT) - 1;
+	int64		reached_now;
+	int64		token;
+
+	/* ends with this function; an error ends it with the transaction */
+	LockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);
+
+	(void) fencing_issuer_reached(PG_INT64_MAX, &reached_now);
+	if (reached_now < base)
+		above = Max(above, base + (reached_now & low));
+	if (reached_now == PG_INT64_MAX || above == PG_INT64_MAX)
+		fencing_tokens_exhausted(resource, PG_INT64_MAX);
+	if (above > reached_now)
+		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(seqid),
+							Int64GetDatum(above));
+	token = nextval_internal(seqid, false);
+
+	UnlockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);
+	return token;
+}

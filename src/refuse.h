@@ -1,0 +1,101 @@
+/*-------------------------------------------------------------------------
+ *
+ * refuse.h
+ *		Every refusal that a user can meet: its SQLSTATE and its words.
+ *
+ * None of these functions takes a lock or touches a table.  Those declared
+ * pg_attribute_noreturn raise an ERROR; what they say is built in
+ * ErrorContext, so nothing has to be freed.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FENCING_REFUSE_H
+#define FENCING_REFUSE_H
+
+#include "datatype/timestamp.h"
+#include "utils/rel.h"
+
+/* Class ZF: implementation-defined, evicted by no pool, retried by no layer */
+#define ERRCODE_FENCING_STALE_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '1')
+#define ERRCODE_FENCING_MISSING_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '2')
+#define ERRCODE_FENCING_DEADLINE_PASSED MAKE_SQLSTATE('Z', 'F', '0', '0', '3')
+#define ERRCODE_FENCING_TOKEN_OUT_OF_RANGE MAKE_SQLSTATE('Z', 'F', '0', '0', '6')
+#define ERRCODE_FENCING_BROKEN_FENCE MAKE_SQLSTATE('Z', 'F', '0', '0', '9')
+
+/* Why a token was not accepted. */
+typedef enum RefusalKind
+{
+	REFUSAL_STALE,				/* lower than the mark */
+	REFUSAL_STALE_EQUAL,		/* equal to the mark of a strict fence */
+	REFUSAL_MISSING,			/* there is none */
+	REFUSAL_STEP,				/* more than max_step above the mark */
+	REFUSAL_NEVER_ISSUED,		/* the database's issuer has not reached it */
+	REFUSAL_INVALID				/* lower than 1 */
+} RefusalKind;
+
+/* What was refused.  Fields that do not apply to the kind are not read. */
+typedef struct Refusal
+{
+	RefusalKind kind;
+	Relation	rel;			/* the fenced table, NULL for a claim */
+	const char *resource;
+	int64		token;
+	int64		mark;
+	int64		limit;			/* max_step, or the last token issued */
+	const char *column;			/* token column of a row mark, else NULL */
+	bool		accept_column;	/* may the column carry the token? */
+} Refusal;
+
+/* Raises the refusal: ZF001, ZF002, ZF006 or, for an invalid token, 22023. */
+extern void fencing_refuse(const Refusal *refusal) pg_attribute_noreturn();
+
+/*
+ * Shadow: says in the server log what would have been refused, and returns.
+ * After a number of lines in one transaction only the count goes on; it is
+ * logged by fencing_refuse_log_rest() before the commit.  The end of the
+ * transaction, where logging could do harm, only forgets it.
+ */
+extern void fencing_refuse_in_shadow(const Refusal *refusal);
+extern void fencing_refuse_log_rest(void);
+extern void fencing_refuse_end_of_transaction(void);
+
+/* ZF009.  "problem" and "hint" are sentences. */
+extern void fencing_broken_fence(Relation rel, const char *problem,
+								 const char *hint) pg_attribute_noreturn();
+
+/* 22004: a template column of the row is NULL.  22023: name empty, too long. */
+extern void fencing_null_key(Relation rel,
+							 const char *column) pg_attribute_noreturn();
+extern void fencing_bad_name(Relation rel, bool empty) pg_attribute_noreturn();
+
+/* ZF002: TRUNCATE carries no token. */
+extern void fencing_refuse_truncate(Relation rel) pg_attribute_noreturn();
+extern void fencing_truncate_in_shadow(Relation rel);
+
+/* ZF003 at commit or PREPARE TRANSACTION. */
+extern void fencing_deadline_passed(TimestampTz deadline, TimestampTz now)
+	pg_attribute_noreturn();
+
+/* ZF001 at commit: a stale write was refused before, and caught. */
+extern void fencing_stale_aborted(void) pg_attribute_noreturn();
+
+/* 40001: an owner that this transaction's snapshot does not know. */
+extern void fencing_serialization_failure(const char *resource)
+	pg_attribute_noreturn();
+
+/* ZF006: no larger token can be made. */
+extern void fencing_tokens_exhausted(const char *resource, int64 last)
+	pg_attribute_noreturn();
+
+/* 22023: an argument of a function; "hint" is a sentence. */
+extern void fencing_bad_argument(const char *argument, const char *what,
+								 const char *hint) pg_attribute_noreturn();
+
+/* 22023: a token below 1 given as an argument. */
+extern void fencing_bad_token(int64 token) pg_attribute_noreturn();
+
+/* 39P01: a trigger function was attached or called in another way. */
+extern void fencing_trigger_misuse(const char *function)
+	pg_attribute_noreturn();
+
+#endif							/* FENCING_REFUSE_H */

@@ -1,0 +1,341 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *		Access to the tables that keep one number for each resource.
+ *
+ * A fenced write reads and locks a mark, so this is the hot path of resource
+ * marks, and it goes to table and index directly: no plan, no SPI, no
+ * executor, no rights to switch.  An index scan under the newest snapshot
+ * finds the row, table_tuple_lock() follows its versions to the newest one
+ * and locks it, and the caller compares numbers after that, in C.  No WHERE
+ * clause is evaluated against a version that is about to be replaced.
+ *
+ * A new row is added the way INSERT ... ON CONFLICT does it: speculatively,
+ * so that of two transactions adding one name the second waits for the first
+ * and then finds its row, instead of failing with a unique violation.
+ *
+ * Every write ends with CommandCounterIncrement(): the next access in this
+ * transaction must see it, and heap_lock_tuple() rightly refuses to lock a
+ * version that its own command wrote.  The statement whose trigger called us
+ * keeps the snapshot and command number that it started with.
+ *
+ * Relations are looked up by name once and their OIDs kept; the relcache
+ * callback forgets them when the extension is dropped or made anew.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "access/multixact.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_collation.h"
+#include "executor/executor.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "compat.h"
+#include "store.h"
+
+#define STORE_ATT_RESOURCE 1
+#define STORE_ATT_TOKEN 2
+#define STORE_ATT_UPDATED 3
+#define STORE_NATTS 3
+
+static const char *const store_names[STORE_KINDS] = {"marks", "issued"};
+
+/* Known OIDs; InvalidOid until looked up and after an invalidation. */
+static Oid	store_oids[STORE_KINDS];
+static Oid	store_indexes[STORE_KINDS];
+
+uint64		fencing_store_generation = 1;
+
+static void relcache_callback(Datum arg, Oid relid);
+
+void
+fencing_store_init(void)
+{
+	CacheRegisterRelcacheCallback(relcache_callback, (Datum) 0);
+}
+
+static void
+relcache_callback(Datum arg, Oid relid)
+{
+	for (int i = 0; i < STORE_KINDS; i++)
+		if (relid == InvalidOid || relid == store_oids[i])
+			store_oids[i] = InvalidOid;
+	fencing_store_generation++;
+}
+
+Oid
+fencing_relation_oid(const char *relname)
+{
+	Oid			schema = get_namespace_oid(FENCING_SCHEMA, false);
+	Oid			relid = get_relname_relid(relname, schema);
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation \"%s.%s\" does not exist", FENCING_SCHEMA,
+						relname),
+				 errhint("Is extension \"fencing\" installed in this database, and in the version of its library?")));
+	return relid;
+}
+
+void
+fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
+{
+	Oid			relid = store_oids[kind];
+
+	if (!OidIsValid(relid))
+	{
+		relid = fencing_relation_oid(store_names[kind]);
+		store->rel = table_open(relid, lockmode);
+		store_indexes[kind] = RelationGetPrimaryKeyIndex(store->rel);
+		if (!OidIsValid(store_indexes[kind]))
+			elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
+				 store_names[kind]);
+		/* only now: opening may have processed invalidations */
+		store_oids[kind] = relid;
+	}
+	else
+		store->rel = table_open(relid, lockmode);
+	store->index = index_open(store_indexes[kind], lockmode);
+	store->slot = table_slot_create(store->rel, NULL);
+	store->snapshot = NULL;
+	store->lockmode = lockmode;
+}
+
+void
+fencing_store_close(Store *store)
+{
+	LOCKMODE	release = store->lockmode == AccessShareLock ? AccessShareLock
+		: NoLock;
+
+	ExecDropSingleTupleTableSlot(store->slot);
+	if (store->snapshot)
+		UnregisterSnapshot(store->snapshot);
+	index_close(store->index, release);
+	table_close(store->rel, release);
+}
+
+/* The number in the row at hand. */
+static int64
+slot_token(TupleTableSlot *slot)
+{
+	bool		isnull;
+	Datum		token = slot_getattr(slot, STORE_ATT_TOKEN, &isnull);
+
+	Assert(!isnull);
+	return DatumGetInt64(token);
+}
+
+bool
+fencing_store_find(Store *store, const char *name, int len, int64 *token)
+{
+	union
+	{
+		struct varlena header;
+		char		data[VARHDRSZ + FENCING_RESOURCE_MAX];
+	}			key;
+	ScanKeyData scankey;
+	IndexScanDesc scan;
+	bool		found;
+
+	SET_VARSIZE(&key, VARHDRSZ + len);
+	memcpy(VARDATA(&key), name, len);
+	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber,
+				F_TEXTEQ, PointerGetDatum(&key));
+	Assert(scankey.sk_collation == C_COLLATION_OID);
+
+	if (store->snapshot)
+		UnregisterSnapshot(store->snapshot);
+	store->snapshot = RegisterSnapshot(GetLatestSnapshot());
+
+	scan = fencing_index_beginscan(store->rel, store->index, store->snapshot,
+								   1);
+	index_rescan(scan, &scankey, 1, NULL, 0);
+	found = index_getnext_slot(scan, ForwardScanDirection, store->slot);
+	index_endscan(scan);
+	if (found)
+	{
+		store->tid = store->slot->tts_tid;
+		*token = slot_token(store->slot);
+	}
+	return found;
+}
+
+TM_Result
+fencing_store_lock(Store *store, LockTupleMode mode, bool wait, int64 *token)
+{
+	ItemPointerData tid = store->tid;	/* follows the versions */
+	TM_FailureData failure;
+	TM_Result	result;
+
+	ExecClearTuple(store->slot);
+	result = table_tuple_lock(store->rel, &tid, store->snapshot, store->slot,
+							  GetCurrentCommandId(false), mode,
+							  wait ? LockWaitBlock : LockWaitSkip,
+							  TUPLE_LOCK_FLAG_FIND_LAST_VERSION, &failure);
+	switch (result)
+	{
+		case TM_Ok:
+			*token = slot_token(store->slot);
+			return TM_Ok;
+		case TM_Deleted:
+		case TM_WouldBlock:
+			return result;
+		default:
+
+			/*
+			 * TM_Updated does not come with FIND_LAST_VERSION, and the rest
+			 * is a version written by the running command, which the
+			 * increments after our writes rule out.
+			 */
+			elog(ERROR, "unexpected result %d of locking a row of \"%s\"",
+				 (int) result, RelationGetRelationName(store->rel));
+	}
+	return result;				/* not reached */
+}
+
+void
+fencing_store_update(Store *store, int64 token)
+{
+	bool		should_free;
+	HeapTuple	old = ExecFetchSlotHeapTuple(store->slot, false, &should_free);
+	HeapTuple	new;
+	int			cols[2] = {STORE_ATT_TOKEN, STORE_ATT_UPDATED};
+	Datum		values[2] = {
+		Int64GetDatum(token), TimestampTzGetDatum(GetCurrentTimestamp())
+	};
+	bool		nulls[2] = {false, false};
+
+	new = heap_modify_tuple_by_cols(old, RelationGetDescr(store->rel), 2, cols,
+									values, nulls);
+	CatalogTupleUpdate(store->rel, &old->t_self, new);
+	heap_freetuple(new);
+	if (should_free)
+		heap_freetuple(old);
+	CommandCounterIncrement();
+}
+
+bool
+fencing_store_insert(Store *store, const char *name, int len, int64 token)
+{
+	EState	   *estate = CreateExecutorState();
+	ResultRelInfo *target = makeNode(ResultRelInfo);
+	TupleTableSlot *slot = store->slot;
+	bool		inserted = false;
+
+	InitResultRelInfo(target, store->rel, 0, NULL, 0);
+	ExecOpenIndices(target, true);
+
+	for (;;)
+	{
+		uint32		spec;
+		bool		conflict;
+
+		ExecClearTuple(slot);
+		memset(slot->tts_isnull, false, STORE_NATTS * sizeof(bool));
+		slot->tts_values[STORE_ATT_RESOURCE - 1] =
+			PointerGetDatum(cstring_to_text_with_len(name, len));
+		slot->tts_values[STORE_ATT_TOKEN - 1] = Int64GetDatum(token);
+		slot->tts_values[STORE_ATT_UPDATED - 1] =
+			TimestampTzGetDatum(GetCurrentTimestamp());
+		ExecStoreVirtualTuple(slot);
+
+		if (!fencing_no_conflict(target, slot, estate))
+			break;
+
+		spec = SpeculativeInsertionLockAcquire(GetCurrentTransactionId());
+		table_tuple_insert_speculative(store->rel, slot,
+									   GetCurrentCommandId(true), 0, NULL,
+									   spec);
+		fencing_insert_speculative_entries(target, slot, estate, &conflict);
+		table_tuple_complete_speculative(store->rel, slot, spec, !conflict);
+		SpeculativeInsertionLockRelease(GetCurrentTransactionId());
+		if (!conflict)
+		{
+			inserted = true;
+			break;
+		}
+
+		/* another one came between the look and the insert; look again */
+		CHECK_FOR_INTERRUPTS();
+	}
+
+	ExecCloseIndices(target);
+	FreeExecutorState(estate);
+	pfree(target);
+	CommandCounterIncrement();
+	return inserted;
+}
+
+bool
+fencing_store_is_own(const Store *store)
+{
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) store->slot;
+
+	/* xmin changes to frozen at most, which ours cannot do yet */
+	Assert(TTS_IS_BUFFERTUPLE(store->slot));
+	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(slot->base.tuple->t_data));
+}
+
+/* Is a transaction another one, and not over in the view of a snapshot? */
+static bool
+is_newer(TransactionId xid, Snapshot snapshot)
+{
+	return TransactionIdIsNormal(xid) &&
+		!TransactionIdIsCurrentTransactionId(xid) &&
+		XidInMVCCSnapshot(xid, snapshot);
+}
+
+/*
+ * The row's xmax keeps the last lockers even when they are gone; each one that
+ * replaced them came later, so whoever locked after the snapshot was taken
+ * leaves a trace here that is_newer() recognizes.
+ */
+bool
+fencing_store_is_newer(const Store *store, Snapshot snapshot)
+{
+	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) store->slot;
+	HeapTupleHeader header = slot->base.tuple->t_data;
+	TransactionId xmin,
+				xmax;
+	uint16		infomask;
+	MultiXactMember *members;
+	int			nmembers;
+	bool		newer = false;
+
+	/* xmax and infomask belong together */
+	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);
+	xmin = HeapTupleHeaderGetXmin(header);
+	xmax = HeapTupleHeaderGetRawXmax(header);
+	infomask = header->t_infomask;
+	LockBuffer(slot->buffer, BUFFER_LOCK_UNLOCK);
+
+	if (is_newer(xmin, snapshot))
+		return true;
+	if (!(infomask & HEAP_XMAX_IS_MULTI))
+		return is_newer(xmax, snapshot);
+
+	/* a multixact hinted invalid may have been truncated away already */
+	if (infomask & HEAP_XMAX_INVALID)
+		return false;
+	nmembers = GetMultiXactIdMembers(xmax, &members, false,
+									 HEAP_XMAX_IS_LOCKED_ONLY(infomask));
+	for (int i = 0; i < nmembers && !newer; i++)
+		newer = is_newer(members[i].xid, snapshot);
+	if (nmembers > 0)
+		pfree(members);
+	return newer;
+}

@@ -1,0 +1,100 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.h
+ *		Access to the tables that keep one number for each resource.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FENCING_STORE_H
+#define FENCING_STORE_H
+
+#include "access/tableam.h"
+#include "nodes/lockoptions.h"
+#include "utils/rel.h"
+#include "utils/snapshot.h"
+
+#include "resource.h"
+
+/* The tables: (resource text COLLATE "C" PRIMARY KEY, token, updated_at). */
+typedef enum StoreKind
+{
+	STORE_MARKS,				/* fencing.marks: the highest token accepted */
+	STORE_ISSUED,				/* fencing.issued: the last token handed out */
+	STORE_KINDS
+} StoreKind;
+
+/* An open store, and the row that was found or locked last. */
+typedef struct Store
+{
+	Relation	rel;
+	Relation	index;
+	Snapshot	snapshot;		/* registered; of the last find */
+	TupleTableSlot *slot;		/* the row */
+	ItemPointerData tid;		/* where the last find saw it */
+	LOCKMODE	lockmode;
+} Store;
+
+/*
+ * Opens a store with AccessShareLock to read or RowExclusiveLock to write.
+ * The close after writing keeps the table lock to the end of the transaction;
+ * after an error the resource owner does what close would have done.  No
+ * right of the current user is asked for: the callers are the functions whose
+ * business this is.  Raises 3F000/42P01 if the extension is not there.
+ */
+extern void fencing_store_open(Store *store, StoreKind kind,
+							   LOCKMODE lockmode);
+extern void fencing_store_close(Store *store);
+
+/*
+ * Looks up the row of a name as the newest snapshot shows it: committed by
+ * anybody, or written by this transaction.  Returns false if there is none,
+ * else its number in *token, and keeps the row for the calls below.
+ */
+extern bool fencing_store_find(Store *store, const char *name, int len,
+							   int64 *token);
+
+/*
+ * Locks the newest version of the row found, waiting for its writers and
+ * lockers (with wait false, gives up instead).  TM_Ok: *token is its number
+ * now, and the lock lasts to the end of the transaction or until the rollback
+ * to the savepoint.  TM_WouldBlock: it is locked by another.  TM_Deleted: it
+ * is gone; find again.
+ */
+extern TM_Result fencing_store_lock(Store *store, LockTupleMode mode,
+									bool wait, int64 *token);
+
+/*
+ * Gives the row locked last (exclusively) another number.  Ends with a command
+ * counter increment, so that the change is visible to this transaction.
+ */
+extern void fencing_store_update(Store *store, int64 token);
+
+/*
+ * Adds a row for a name.  Waits for a transaction that is adding the same
+ * one.  Returns false if the row is there already (find again).  Raises no
+ * unique violation.  Increments the command counter.
+ */
+extern bool fencing_store_insert(Store *store, const char *name, int len,
+								 int64 token);
+
+/* Was the row found or locked last written by this transaction? */
+extern bool fencing_store_is_own(const Store *store);
+
+/*
+ * Was the row found last written or locked by a transaction that the given
+ * snapshot takes for running or not begun (and that is not this one)?
+ */
+extern bool fencing_store_is_newer(const Store *store, Snapshot snapshot);
+
+/* The OID of a relation in the extension's schema; raises if it is missing. */
+extern Oid	fencing_relation_oid(const char *relname);
+
+/*
+ * Incremented whenever a relation of the extension may have been dropped or
+ * created anew, so that what was remembered of it must be read again.
+ */
+extern uint64 fencing_store_generation;
+
+extern void fencing_store_init(void);
+
+#endif							/* FENCING_STORE_H */

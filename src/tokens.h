@@ -1,0 +1,58 @@
+/*-------------------------------------------------------------------------
+ *
+ * tokens.h
+ *		Tokens that the current transaction presents.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef FENCING_TOKENS_H
+#define FENCING_TOKENS_H
+
+#include "datatype/timestamp.h"
+
+#include "resource.h"
+
+/* Changes whenever the set of presented tokens may have changed. */
+extern uint64 fencing_tokens_generation;
+
+/* The number of presented tokens; none is the usual case. */
+extern int	fencing_tokens_count(void);
+
+/*
+ * The token presented for a resource, 0 if none.  No allocation, no lock, no
+ * error.
+ */
+extern int64 fencing_token_for(const char *name, int len);
+
+/*
+ * Is any token presented for a resource whose name begins with these bytes?
+ * Lets the guard skip making names nobody presented.
+ */
+extern bool fencing_tokens_with_prefix(const char *prefix, int len);
+
+/* A resource and its token, as an argument of present and claim gave them. */
+typedef struct TokenArg
+{
+	ResourceName name;
+	int64		token;
+} TokenArg;
+
+/*
+ * Reads the arguments (resource, token) or (resources, tokens) of a function
+ * into an array sorted by name, without doubles, allocated in
+ * CurrentMemoryContext.  Raises 22023 for what is not well formed.
+ */
+extern TokenArg *fencing_token_args(FunctionCallInfo fcinfo, bool arrays,
+									int *count);
+
+/*
+ * Presents tokens for the rest of the transaction (SET LOCAL) and moves the
+ * deadline forward to this one, if it is earlier.  Argument number "argno" of
+ * the call is the deadline.
+ */
+extern void fencing_present(const TokenArg *args, int count,
+							FunctionCallInfo fcinfo, int argno);
+
+extern void fencing_tokens_init(void);
+
+#endif							/* FENCING_TOKENS_H */
