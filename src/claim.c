@@ -50,15 +50,15 @@ static Datum
 claim(FunctionCallInfo fcinfo, bool arrays)
 {
 	static const Rule plain_rule = {0};
-	int			count;
-	TokenArg   *args = fencing_token_args(fcinfo, arrays, &count);
+	int count;
+	TokenArg *args = fencing_token_args(fcinfo, arrays, &count);
 
 	PreventCommandIfReadOnly("fencing.claim()");
 	PreventCommandDuringRecovery("fencing.claim()");
 
 	for (int i = 0; i < count; i++)
 	{
-		Refusal		refusal = {0};
+		Refusal refusal = {0};
 
 		refusal.resource = args[i].name.data;
 		if (fencing_mark_accept(&args[i].name, args[i].token, &plain_rule,
@@ -78,11 +78,11 @@ Datum
 fencing_set_mark(PG_FUNCTION_ARGS)
 {
 	ResourceName name;
-	Store		store;
-	int64		token;
-	int64		mark;
-	char	   *reason;
-	bool		own;
+	Store store;
+	int64 token;
+	int64 mark;
+	char *reason;
+	bool own;
 
 	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
 							  PG_ARGISNULL(0), "resource", &name);
@@ -101,8 +101,8 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 
 	fencing_store_open(&store, STORE_MARKS, RowExclusiveLock);
 	while (!fencing_store_find(&store, name.data, name.len, &mark) ||
-		   fencing_store_lock(&store, LockTupleNoKeyExclusive, true,
-							  &mark) != TM_Ok)
+		   fencing_store_lock(&store, LockTupleNoKeyExclusive, true, &mark) !=
+			   TM_Ok)
 	{
 		CHECK_FOR_INTERRUPTS();
 
@@ -112,7 +112,8 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 			ereport(ERROR,
 					(errcode(ERRCODE_UNDEFINED_OBJECT),
 					 errmsg("resource \"%s\" has no mark", name.data),
-					 errhint("View fencing.marks lists the marks that there are.")));
+					 errhint(
+						 "View fencing.marks lists the marks that there are.")));
 		(void) fencing_store_insert(&store, name.data, name.len, mark);
 	}
 	if (token > mark)
@@ -150,12 +151,12 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 Datum
 fencing_compact(PG_FUNCTION_ARGS)
 {
-	Interval	zero = {0};
-	Interval   *before;
-	Oid			argtypes[1] = {INTERVALOID};
-	Datum		args[1];
-	bool		isnull;
-	int64		compacted;
+	Interval zero = {0};
+	Interval *before;
+	Oid argtypes[1] = {INTERVALOID};
+	Datum args[1];
+	bool isnull;
+	int64 compacted;
 
 	if (PG_ARGISNULL(0))
 		fencing_bad_argument("before", "NULL",
@@ -199,7 +200,8 @@ fencing_compact(PG_FUNCTION_ARGS)
 							  "  WHERE i.resource OPERATOR(pg_catalog.=) old.resource"
 							  "    AND i.token OPERATOR(pg_catalog.<=) old.token)"
 							  " SELECT pg_catalog.count(*) FROM gone",
-							  1, argtypes, args, NULL, false, 0) != SPI_OK_SELECT)
+							  1, argtypes, args, NULL, false,
+							  0) != SPI_OK_SELECT)
 		elog(ERROR, "compacting the marks failed");
 	compacted = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
 											SPI_tuptable->tupdesc, 1,
@@ -238,8 +240,10 @@ refuse_foreign_marks(void)
 									  SPI_tuptable->tupdesc, 2));
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-			 errmsg("marks cannot be compacted: some tokens did not come from this database"),
+			 errmsg(
+				 "marks cannot be compacted: some tokens did not come from this database"),
 			 errdetail("Not issued by fencing.next_token: %s%s.", names.data,
 					   SPI_processed > 5 ? ", and more" : ""),
-			 errhint("The floor would lock out resources whose tokens come from elsewhere.")));
+			 errhint(
+				 "The floor would lock out resources whose tokens come from elsewhere.")));
 }

@@ -41,21 +41,21 @@
 /* A row that took another resource's name. */
 typedef struct PendingRecheck
 {
-	slist_node	node;
-	SubTransactionId subid;		/* goes with this subtransaction */
-	Oid			relid;
-	int64		token;			/* 0: none */
-	bool		strict;
-	bool		shadow;
-	int			len;
-	char		name[FLEXIBLE_ARRAY_MEMBER];
+	slist_node node;
+	SubTransactionId subid; /* goes with this subtransaction */
+	Oid relid;
+	int64 token; /* 0: none */
+	bool strict;
+	bool shadow;
+	int len;
+	char name[FLEXIBLE_ARRAY_MEMBER];
 } PendingRecheck;
 
-bool		fencing_commit_carried = false;
+bool fencing_commit_carried = false;
 
 /* all of the current transaction; reset at its end */
 static bool stale_refused = false;
-static bool stale_must_abort = false;	/* ... while stale_aborts was on */
+static bool stale_must_abort = false; /* ... while stale_aborts was on */
 static bool off_noted = false;
 static slist_head rechecks = SLIST_STATIC_INIT(rechecks);
 
@@ -98,8 +98,8 @@ fencing_commit_recheck(Relation rel, const ResourceName *name, int64 token,
 	PendingRecheck *pending;
 
 	pending = MemoryContextAlloc(TopTransactionContext,
-								 offsetof(PendingRecheck, name) +
-								 name->len + 1);
+								 offsetof(PendingRecheck, name) + name->len +
+									 1);
 	pending->subid = GetCurrentSubTransactionId();
 	pending->relid = RelationGetRelid(rel);
 	pending->token = token;
@@ -114,9 +114,9 @@ void
 fencing_recheck(Relation rel, const ResourceName *name, int64 token,
 				bool strict, bool shadow)
 {
-	Refusal		refusal = {0};
-	bool		own;
-	int64		mark = fencing_mark_read(name, &own);
+	Refusal refusal = {0};
+	bool own;
+	int64 mark = fencing_mark_read(name, &own);
 
 	/*
 	 * A mark that this transaction wrote is the tombstone of the very row: it
@@ -125,7 +125,8 @@ fencing_recheck(Relation rel, const ResourceName *name, int64 token,
 	if (own || token > mark || (token == mark && !strict))
 		return;
 	refusal.kind = token == 0 ? REFUSAL_MISSING
-		: token == mark ? REFUSAL_STALE_EQUAL : REFUSAL_STALE;
+		: token == mark		  ? REFUSAL_STALE_EQUAL
+							  : REFUSAL_STALE;
 	refusal.rel = rel;
 	refusal.resource = name->data;
 	refusal.token = token;
@@ -138,7 +139,7 @@ fencing_recheck(Relation rel, const ResourceName *name, int64 token,
 static void
 before_commit(void)
 {
-	slist_iter	iter;
+	slist_iter iter;
 
 	if (stale_must_abort || (stale_refused && fencing_stale_aborts))
 		fencing_stale_aborted();
@@ -148,7 +149,7 @@ before_commit(void)
 		PendingRecheck *pending = slist_container(PendingRecheck, node,
 												  iter.cur);
 		ResourceName name;
-		Relation	rel;
+		Relation rel;
 
 		/* a table dropped since then has no row left to be wrong */
 		rel = try_relation_open(pending->relid, AccessShareLock);
@@ -190,12 +191,12 @@ xact_callback(XactEvent event, void *arg)
 			stale_refused = false;
 			stale_must_abort = false;
 			off_noted = false;
-			slist_init(&rechecks);	/* the memory goes with its context */
+			slist_init(&rechecks); /* the memory goes with its context */
 			fencing_checked_end_of_transaction();
 			fencing_refuse_end_of_transaction();
 			break;
 		default:
-			break;				/* parallel workers neither write nor claim */
+			break; /* parallel workers neither write nor claim */
 	}
 }
 

@@ -41,4 +41,4 @@ extern void fencing_commit_note_off(Relation rel);
 
 extern void fencing_commit_init(void);
 
-#endif							/* FENCING_COMMIT_H */
+#endif /* FENCING_COMMIT_H */

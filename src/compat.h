@@ -25,6 +25,11 @@
 #error "fencing needs PostgreSQL 15 or later"
 #endif
 
+/* Before a function that does not return: a name of 18. */
+#ifndef pg_noreturn
+#define pg_noreturn pg_attribute_noreturn()
+#endif
+
 /* Memory for the "extra" of a GUC: malloc until 15, the GUC context since. */
 static inline void *
 fencing_guc_malloc(int elevel, size_t size)
@@ -124,4 +129,4 @@ fencing_insert_speculative_entries(ResultRelInfo *target, TupleTableSlot *slot,
 #endif
 }
 
-#endif							/* FENCING_COMPAT_H */
+#endif /* FENCING_COMPAT_H */

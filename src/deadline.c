@@ -40,10 +40,10 @@ fencing_deadline_init(void)
 void
 fencing_deadline_lower(TimestampTz deadline)
 {
-	char		text[MAXDATELEN + 1];
+	char text[MAXDATELEN + 1];
 	struct pg_tm tm;
-	fsec_t		fsec;
-	int			tz = 0;
+	fsec_t fsec;
+	int tz = 0;
 
 	if (deadline >= fencing_deadline)
 		return;
@@ -72,8 +72,10 @@ check_deadline(char **newval, void **extra, GucSource source)
 		return true;
 	if (!parse_moment(*newval, &moment))
 	{
-		GUC_check_errdetail("The value is not a timestamp with a fixed meaning.");
-		GUC_check_errhint("Write it like 2030-01-31 12:00:00+00, or leave it empty for no deadline.");
+		GUC_check_errdetail(
+			"The value is not a timestamp with a fixed meaning.");
+		GUC_check_errhint(
+			"Write it like 2030-01-31 12:00:00+00, or leave it empty for no deadline.");
 		return false;
 	}
 	keep = fencing_guc_malloc(LOG, sizeof(TimestampTz));
@@ -97,17 +99,16 @@ assign_deadline(const char *newval, void *extra)
 static bool
 parse_moment(const char *text, TimestampTz *moment)
 {
-	static const char *const words[] = {
-		"now", "today", "tomorrow", "yesterday", "epoch"
-	};
-	char		workbuf[MAXDATELEN + MAXDATEFIELDS];
-	char	   *field[MAXDATEFIELDS];
-	int			ftype[MAXDATEFIELDS];
-	int			nf;
-	int			dtype;
+	static const char *const words[] = {"now", "today", "tomorrow",
+										"yesterday", "epoch"};
+	char workbuf[MAXDATELEN + MAXDATEFIELDS];
+	char *field[MAXDATEFIELDS];
+	int ftype[MAXDATEFIELDS];
+	int nf;
+	int dtype;
 	struct pg_tm tm;
-	fsec_t		fsec;
-	int			tz;
+	fsec_t fsec;
+	int tz;
 
 	if (ParseDateTime(text, workbuf, sizeof(workbuf), field, ftype,
 					  MAXDATEFIELDS, &nf) != 0)
@@ -116,8 +117,8 @@ parse_moment(const char *text, TimestampTz *moment)
 		for (int w = 0; w < (int) lengthof(words); w++)
 			if (pg_strcasecmp(field[i], words[w]) == 0)
 				return false;
-	if (fencing_decode_datetime(field, ftype, nf, &dtype, &tm, &fsec,
-								&tz) != 0)
+	if (fencing_decode_datetime(field, ftype, nf, &dtype, &tm, &fsec, &tz) !=
+		0)
 		return false;
 	switch (dtype)
 	{

@@ -21,4 +21,4 @@ extern void fencing_deadline_lower(TimestampTz deadline);
 
 extern void fencing_deadline_init(void);
 
-#endif							/* FENCING_DEADLINE_H */
+#endif /* FENCING_DEADLINE_H */

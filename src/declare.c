@@ -71,21 +71,20 @@ typedef struct FenceTrigger
 {
 	const char *name;
 	const char *function;
-	const char *when;			/* BEFORE ... OF ... */
+	const char *when; /* BEFORE ... OF ... */
 	const char *level;
 } FenceTrigger;
 
-static const FenceTrigger guard_trigger = {
-	FENCING_GUARD_TRIGGER, FENCING_GUARD_FUNCTION,
-	"BEFORE INSERT OR UPDATE OR DELETE", "ROW"
-};
-static const FenceTrigger recheck_trigger = {
-	FENCING_RECHECK_TRIGGER, FENCING_RECHECK_FUNCTION, "AFTER INSERT", "ROW"
-};
-static const FenceTrigger truncate_trigger = {
-	FENCING_TRUNCATE_TRIGGER, FENCING_TRUNCATE_FUNCTION, "BEFORE TRUNCATE",
-	"STATEMENT"
-};
+static const FenceTrigger guard_trigger = {FENCING_GUARD_TRIGGER,
+										   FENCING_GUARD_FUNCTION,
+										   "BEFORE INSERT OR UPDATE OR DELETE",
+										   "ROW"};
+static const FenceTrigger recheck_trigger = {FENCING_RECHECK_TRIGGER,
+											 FENCING_RECHECK_FUNCTION,
+											 "AFTER INSERT", "ROW"};
+static const FenceTrigger truncate_trigger = {FENCING_TRUNCATE_TRIGGER,
+											  FENCING_TRUNCATE_FUNCTION,
+											  "BEFORE TRUNCATE", "STATEMENT"};
 
 static void read_arguments(FunctionCallInfo fcinfo, Declaration *decl);
 static char *text_argument(FunctionCallInfo fcinfo, int argno,
@@ -107,20 +106,20 @@ static bool drop_trigger(Oid relid, const FenceTrigger *trigger,
 static void warn_of_later_triggers(Oid relid);
 static void execute(const char *command);
 static char *qualified_name(Oid relid);
-static void refuse_relation(Relation rel, const char *detail,
-							const char *hint) pg_attribute_noreturn();
+pg_noreturn static void refuse_relation(Relation rel, const char *detail,
+										const char *hint);
 
 /* fencing.fence(relation, ...) */
 Datum
 fencing_fence(PG_FUNCTION_ARGS)
 {
-	Oid			relid;
-	Relation	rel;
+	Oid relid;
+	Relation rel;
 	Declaration decl;
 	ResourceTemplate tmpl;
-	bool		add_column;
-	List	   *members;
-	ListCell   *lc;
+	bool add_column;
+	List *members;
+	ListCell *lc;
 
 	if (PG_ARGISNULL(ARG_RELATION))
 		fencing_bad_argument("relation", "NULL", "Give the table to fence.");
@@ -130,8 +129,9 @@ fencing_fence(PG_FUNCTION_ARGS)
 	/* a look without a lock decides how strong the lock has to be */
 	add_column = decl.mark == MARK_ROW &&
 		get_attnum(relid, decl.token_column) == InvalidAttrNumber;
-	rel = open_to_declare(relid, add_column ? AccessExclusiveLock
-						  : ShareRowExclusiveLock);
+	rel = open_to_declare(relid,
+						  add_column ? AccessExclusiveLock
+									 : ShareRowExclusiveLock);
 	check_relation(rel);
 	check_partitions(rel);
 	if (decl.resource == NULL)
@@ -140,15 +140,15 @@ fencing_fence(PG_FUNCTION_ARGS)
 	if (decl.mark == MARK_ROW)
 		add_column = check_token_column(rel, decl.token_column);
 
-
 	/* ALTER TABLE wants the table to itself; the lock stays */
 	table_close(rel, NoLock);
 
 	SPI_connect();
 	if (add_column)
-		execute(psprintf("ALTER TABLE %s ADD COLUMN %s pg_catalog.int8 NOT NULL DEFAULT 0",
-						 qualified_name(relid),
-						 quote_identifier(decl.token_column)));
+		execute(
+			psprintf("ALTER TABLE %s ADD COLUMN %s pg_catalog.int8 NOT NULL DEFAULT 0",
+					 qualified_name(relid),
+					 quote_identifier(decl.token_column)));
 	create_trigger(relid, &guard_trigger, trigger_arguments(&decl));
 	if (decl.mark == MARK_ROW && decl.tombstones)
 		create_trigger(relid, &recheck_trigger, "");
@@ -167,11 +167,11 @@ fencing_fence(PG_FUNCTION_ARGS)
 Datum
 fencing_unfence(PG_FUNCTION_ARGS)
 {
-	Oid			relid;
-	Relation	rel;
-	bool		found;
-	List	   *members;
-	ListCell   *lc;
+	Oid relid;
+	Relation rel;
+	bool found;
+	List *members;
+	ListCell *lc;
 	const Trigger *guard;
 
 	if (PG_ARGISNULL(0))
@@ -180,7 +180,8 @@ fencing_unfence(PG_FUNCTION_ARGS)
 	rel = open_to_declare(relid, AccessExclusiveLock);
 	guard = fencing_guard_trigger(rel);
 	if (guard && guard->tgisclone)
-		refuse_relation(rel, "It is a partition; its fence belongs to a table above it.",
+		refuse_relation(rel,
+						"It is a partition; its fence belongs to a table above it.",
 						"Call fencing.unfence on the partitioned table.");
 
 	relation_close(rel, NoLock);
@@ -207,15 +208,15 @@ fencing_unfence(PG_FUNCTION_ARGS)
 Datum
 fencing_declaration(PG_FUNCTION_ARGS)
 {
-	Oid			oid = PG_GETARG_OID(0);
-	TupleDesc	desc;
-	Datum		values[10];
-	bool		nulls[10] = {false};
-	Relation	rel;
+	Oid oid = PG_GETARG_OID(0);
+	TupleDesc desc;
+	Datum values[10];
+	bool nulls[10] = {false};
+	Relation rel;
 	Declaration decl;
 	const Trigger *trigger = NULL;
-	HeapTuple	row;
-	Oid			relid;
+	HeapTuple row;
+	Oid relid;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
@@ -236,16 +237,19 @@ fencing_declaration(PG_FUNCTION_ARGS)
 	}
 
 	values[0] = CStringGetTextDatum(decl.resource);
-	values[1] = CStringGetTextDatum(decl.mark == MARK_ROW ? "row" : "resource");
+	values[1] = CStringGetTextDatum(decl.mark == MARK_ROW ? "row"
+														  : "resource");
 	nulls[2] = nulls[3] = nulls[8] = decl.mark != MARK_ROW;
 	if (decl.mark == MARK_ROW)
-		values[2] = DirectFunctionCall1(namein, CStringGetDatum(decl.token_column));
+		values[2] = DirectFunctionCall1(namein,
+										CStringGetDatum(decl.token_column));
 	values[3] = BoolGetDatum(decl.accept_column);
 	values[4] = CStringGetTextDatum(decl.skip ? "skip" : "error");
 	values[5] = BoolGetDatum(decl.rule.strict);
 	values[6] = Int64GetDatum(decl.rule.max_step);
 	nulls[6] = decl.rule.max_step == 0;
-	values[7] = CStringGetTextDatum(decl.rule.issued_only ? "database" : "any");
+	values[7] = CStringGetTextDatum(decl.rule.issued_only ? "database"
+														  : "any");
 	values[8] = BoolGetDatum(decl.tombstones);
 	values[9] = BoolGetDatum(decl.shadow);
 	row = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
@@ -261,9 +265,9 @@ fencing_declaration(PG_FUNCTION_ARGS)
 static void
 read_arguments(FunctionCallInfo fcinfo, Declaration *decl)
 {
-	char	   *mark = text_argument(fcinfo, ARG_MARK, "mark");
-	char	   *on_stale = text_argument(fcinfo, ARG_ON_STALE, "on_stale");
-	char	   *issuer = text_argument(fcinfo, ARG_ISSUER, "issuer");
+	char *mark = text_argument(fcinfo, ARG_MARK, "mark");
+	char *on_stale = text_argument(fcinfo, ARG_ON_STALE, "on_stale");
+	char *issuer = text_argument(fcinfo, ARG_ISSUER, "issuer");
 
 	memset(decl, 0, sizeof(*decl));
 
@@ -290,7 +294,8 @@ read_arguments(FunctionCallInfo fcinfo, Declaration *decl)
 	if (decl->mark == MARK_RESOURCE)
 	{
 		if (strcmp(decl->token_column, DEFAULT_TOKEN_COLUMN) != 0)
-			fencing_bad_argument("token_column", "given with mark => 'resource'",
+			fencing_bad_argument("token_column",
+								 "given with mark => 'resource'",
 								 "Resource marks are kept in fencing.marks, not in a column of the table.");
 		decl->token_column = NULL;
 	}
@@ -342,8 +347,8 @@ bool_argument(FunctionCallInfo fcinfo, int argno, const char *name)
 static Relation
 open_to_declare(Oid relid, LOCKMODE lockmode)
 {
-	Relation	rel;
-	char	   *name = get_rel_name(relid);
+	Relation rel;
+	char *name = get_rel_name(relid);
 
 	if (name == NULL)
 		ereport(ERROR,
@@ -370,20 +375,24 @@ check_relation(Relation rel)
 			break;
 		case RELKIND_VIEW:
 		case RELKIND_MATVIEW:
-			refuse_relation(rel, "It is a view.", "Fence the tables under it.");
+			refuse_relation(rel, "It is a view.",
+							"Fence the tables under it.");
 		case RELKIND_FOREIGN_TABLE:
-			refuse_relation(rel, "It is a foreign table, whose rows this server does not lock.",
+			refuse_relation(rel,
+							"It is a foreign table, whose rows this server does not lock.",
 							"Fence the table where its rows are.");
 		default:
 			refuse_relation(rel, "It is not a table.", "Fence a table.");
 	}
 	if (IsCatalogRelation(rel))
-		refuse_relation(rel, "It is a system catalog.", "Fence a table of your own.");
+		refuse_relation(rel, "It is a system catalog.",
+						"Fence a table of your own.");
 	if (RelationGetNamespace(rel) == get_namespace_oid(FENCING_SCHEMA, false))
 		refuse_relation(rel, "It belongs to extension \"fencing\" itself.",
 						"Fence a table of your own.");
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
-		refuse_relation(rel, "It is a temporary table, which no other session writes.",
+		refuse_relation(rel,
+						"It is a temporary table, which no other session writes.",
 						"Fence a permanent table.");
 }
 
@@ -391,46 +400,50 @@ check_relation(Relation rel)
 static void
 check_partitions(Relation rel)
 {
-	List	   *related;
-	ListCell   *lc;
+	List *related;
+	ListCell *lc;
 
 	if (rel->rd_rel->relispartition)
 	{
 		related = get_partition_ancestors(RelationGetRelid(rel));
 		foreach(lc, related)
 		{
-			Relation	parent = table_open(lfirst_oid(lc), AccessShareLock);
+			Relation parent = table_open(lfirst_oid(lc), AccessShareLock);
 
 			if (fencing_guard_trigger(parent))
-				refuse_relation(rel, psprintf("It is a partition of fenced table \"%s\", whose fence covers it.",
-											  RelationGetRelationName(parent)),
+				refuse_relation(rel,
+								psprintf("It is a partition of fenced table \"%s\", whose fence covers it.",
+										 RelationGetRelationName(parent)),
 								"Declare the fence on the partitioned table.");
 			table_close(parent, AccessShareLock);
 		}
 	}
 
-	related = find_all_inheritors(RelationGetRelid(rel),
-								  ShareRowExclusiveLock, NULL);
+	related = find_all_inheritors(RelationGetRelid(rel), ShareRowExclusiveLock,
+								  NULL);
 	foreach(lc, related)
 	{
-		Relation	member;
+		Relation member;
 		const Trigger *guard;
 
 		if (lfirst_oid(lc) == RelationGetRelid(rel))
 			continue;
 		if (rel->rd_rel->relkind != RELKIND_PARTITIONED_TABLE)
-			refuse_relation(rel, psprintf("Table \"%s\" inherits from it, and triggers do not fire for rows of an inheritance child.",
-										  get_rel_name(lfirst_oid(lc))),
+			refuse_relation(rel,
+							psprintf("Table \"%s\" inherits from it, and triggers do not fire for rows of an inheritance child.",
+									 get_rel_name(lfirst_oid(lc))),
 							"Fence the child tables, each by itself, or use partitions.");
 		member = table_open(lfirst_oid(lc), NoLock);
 		if (member->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
-			refuse_relation(rel, psprintf("Partition \"%s\" is a foreign table, whose rows this server does not lock.",
-										  RelationGetRelationName(member)),
+			refuse_relation(rel,
+							psprintf("Partition \"%s\" is a foreign table, whose rows this server does not lock.",
+									 RelationGetRelationName(member)),
 							"Detach the foreign partition.");
 		guard = fencing_guard_trigger(member);
 		if (guard && !guard->tgisclone)
-			refuse_relation(rel, psprintf("Partition \"%s\" has a fence of its own.",
-										  RelationGetRelationName(member)),
+			refuse_relation(rel,
+							psprintf("Partition \"%s\" has a fence of its own.",
+									 RelationGetRelationName(member)),
 							"Call fencing.unfence on the partition first.");
 		table_close(member, NoLock);
 	}
@@ -441,8 +454,8 @@ static char *
 default_template(Relation rel)
 {
 	StringInfoData tmpl;
-	Oid			pk;
-	Relation	index;
+	Oid pk;
+	Relation index;
 
 	/* fills in rd_pkindex */
 	list_free(RelationGetIndexList(rel));
@@ -461,7 +474,8 @@ default_template(Relation rel)
 	for (int i = 0; i < index->rd_index->indnkeyatts; i++)
 		appendStringInfo(&tmpl, ":{%s}",
 						 get_attname(RelationGetRelid(rel),
-									 index->rd_index->indkey.values[i], false));
+									 index->rd_index->indkey.values[i],
+									 false));
 	index_close(index, AccessShareLock);
 	return tmpl.data;
 }
@@ -471,15 +485,16 @@ check_template(Relation rel, Declaration *decl, ResourceTemplate *tmpl)
 {
 	const char *problem = fencing_template_parse(decl->resource, tmpl);
 	const char *column;
-	bool		generated;
-	int			literal = 0;
+	bool generated;
+	int literal = 0;
 
 	if (problem)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("invalid resource template \"%s\"", decl->resource),
 				 errdetail("%s", problem),
-				 errhint("A template is text with column names in braces, such as 'sku:{id}'.")));
+				 errhint(
+					 "A template is text with column names in braces, such as 'sku:{id}'.")));
 	column = fencing_template_bind(tmpl, RelationGetDescr(rel),
 								   CurrentMemoryContext, &generated);
 	if (column && generated)
@@ -487,7 +502,8 @@ check_template(Relation rel, Declaration *decl, ResourceTemplate *tmpl)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("column \"%s\" of the resource template is generated",
 						column),
-				 errdetail("A generated column has no value yet when the guard fires."),
+				 errdetail(
+					 "A generated column has no value yet when the guard fires."),
 				 errhint("Use the columns that it is generated from."),
 				 errtablecolname(rel, column)));
 	if (column)
@@ -506,7 +522,8 @@ check_template(Relation rel, Declaration *decl, ResourceTemplate *tmpl)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("token column \"%s\" is part of the resource template",
 							decl->token_column),
-					 errhint("A resource keeps its name while its token rises."),
+					 errhint(
+						 "A resource keeps its name while its token rises."),
 					 errtablecolname(rel, decl->token_column)));
 	}
 	if (literal > FENCING_RESOURCE_MAX)
@@ -520,11 +537,14 @@ check_template(Relation rel, Declaration *decl, ResourceTemplate *tmpl)
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 					 errmsg("columns of template \"%s\" hold no unique key of table \"%s\"",
 							decl->resource, RelationGetRelationName(rel)),
-					 errdetail("A row mark needs one name for each row: a valid, not deferrable unique key without a condition, all of whose columns are in the template."),
-					 errhint("Use mark => 'resource' for a resource that many rows share."),
+					 errdetail(
+						 "A row mark needs one name for each row: a valid, not deferrable unique key without a condition, all of whose columns are in the template."),
+					 errhint(
+						 "Use mark => 'resource' for a resource that many rows share."),
 					 errtable(rel)));
 		if (rel->rd_rel->relpersistence == RELPERSISTENCE_UNLOGGED)
-			refuse_relation(rel, "It is unlogged, so a crash would empty it and forget its row marks.",
+			refuse_relation(rel,
+							"It is unlogged, so a crash would empty it and forget its row marks.",
 							"Use mark => 'resource', or make the table logged.");
 	}
 }
@@ -536,7 +556,7 @@ check_template(Relation rel, Declaration *decl, ResourceTemplate *tmpl)
 static bool
 check_token_column(Relation rel, const char *column)
 {
-	AttrNumber	attnum = get_attnum(RelationGetRelid(rel), column);
+	AttrNumber attnum = get_attnum(RelationGetRelid(rel), column);
 	Form_pg_attribute att;
 	const char *problem = NULL;
 
@@ -561,7 +581,8 @@ check_token_column(Relation rel, const char *column)
 				 errmsg("column \"%s\" of table \"%s\" cannot keep tokens",
 						column, RelationGetRelationName(rel)),
 				 errdetail("%s", problem),
-				 errhint("Give another name in argument \"token_column\"; the column is added if it does not exist."),
+				 errhint(
+					 "Give another name in argument \"token_column\"; the column is added if it does not exist."),
 				 errtablecolname(rel, column)));
 	return false;
 }
@@ -578,11 +599,12 @@ trigger_arguments(const Declaration *decl)
 	StringInfoData args;
 
 	initStringInfo(&args);
-#define ADD(condition, ...) \
-	do { \
-		if (condition) \
-			appendStringInfo(&args, "%s%s", args.len > 0 ? ", " : "", \
-							 quote_literal_cstr(psprintf(__VA_ARGS__))); \
+#define ADD(condition, ...)                                                   \
+	do                                                                        \
+	{                                                                         \
+		if (condition)                                                        \
+			appendStringInfo(&args, "%s%s", args.len > 0 ? ", " : "",         \
+							 quote_literal_cstr(psprintf(__VA_ARGS__)));      \
 	} while (0)
 	ADD(true, "mark=%s", decl->mark == MARK_ROW ? "row" : "resource");
 	ADD(true, "resource=%s", decl->resource);
@@ -607,13 +629,13 @@ trigger_arguments(const Declaration *decl)
 static void
 create_trigger(Oid relid, const FenceTrigger *trigger, const char *arguments)
 {
-	Oid			function = fencing_trigger_function(trigger->function);
-	Relation	rel = relation_open(relid, NoLock);
-	bool		always = false;
+	Oid function = fencing_trigger_function(trigger->function);
+	Relation rel = relation_open(relid, NoLock);
+	bool always = false;
 
 	for (int i = 0; rel->trigdesc && i < rel->trigdesc->numtriggers; i++)
 	{
-		Trigger    *t = &rel->trigdesc->triggers[i];
+		Trigger *t = &rel->trigdesc->triggers[i];
 
 		if (t->tgfoid == function)
 			always |= t->tgenabled == TRIGGER_FIRES_ALWAYS;
@@ -628,10 +650,11 @@ create_trigger(Oid relid, const FenceTrigger *trigger, const char *arguments)
 	relation_close(rel, NoLock);
 
 	(void) drop_trigger(relid, trigger, trigger->name);
-	execute(psprintf("CREATE OR REPLACE TRIGGER %s %s ON %s FOR EACH %s EXECUTE FUNCTION %s.%s(%s)",
-					 trigger->name, trigger->when, qualified_name(relid),
-					 trigger->level, FENCING_SCHEMA, trigger->function,
-					 arguments));
+	execute(
+		psprintf("CREATE OR REPLACE TRIGGER %s %s ON %s FOR EACH %s EXECUTE FUNCTION %s.%s(%s)",
+				 trigger->name, trigger->when, qualified_name(relid),
+				 trigger->level, FENCING_SCHEMA, trigger->function,
+				 arguments));
 	if (always)
 		execute(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s",
 						 qualified_name(relid), trigger->name));
@@ -644,14 +667,14 @@ create_trigger(Oid relid, const FenceTrigger *trigger, const char *arguments)
 static bool
 drop_trigger(Oid relid, const FenceTrigger *trigger, const char *keep)
 {
-	Oid			function = fencing_trigger_function(trigger->function);
-	Relation	rel = relation_open(relid, NoLock);
-	List	   *names = NIL;
-	ListCell   *lc;
+	Oid function = fencing_trigger_function(trigger->function);
+	Relation rel = relation_open(relid, NoLock);
+	List *names = NIL;
+	ListCell *lc;
 
 	for (int i = 0; rel->trigdesc && i < rel->trigdesc->numtriggers; i++)
 	{
-		Trigger    *t = &rel->trigdesc->triggers[i];
+		Trigger *t = &rel->trigdesc->triggers[i];
 
 		if (t->tgfoid == function && !t->tgisclone &&
 			(!keep || strcmp(t->tgname, keep) != 0))
@@ -660,8 +683,8 @@ drop_trigger(Oid relid, const FenceTrigger *trigger, const char *keep)
 	relation_close(rel, NoLock);
 
 	foreach(lc, names)
-		execute(psprintf("DROP TRIGGER %s ON %s",
-						 quote_identifier(lfirst(lc)), qualified_name(relid)));
+		execute(psprintf("DROP TRIGGER %s ON %s", quote_identifier(lfirst(lc)),
+						 qualified_name(relid)));
 	return names != NIL;
 }
 
@@ -669,19 +692,20 @@ drop_trigger(Oid relid, const FenceTrigger *trigger, const char *keep)
 static void
 warn_of_later_triggers(Oid relid)
 {
-	Relation	rel = relation_open(relid, NoLock);
+	Relation rel = relation_open(relid, NoLock);
 
 	for (int i = 0; rel->trigdesc && i < rel->trigdesc->numtriggers; i++)
 	{
-		Trigger    *t = &rel->trigdesc->triggers[i];
+		Trigger *t = &rel->trigdesc->triggers[i];
 
 		if ((t->tgtype & (TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE)) ==
-			(TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE) &&
+				(TRIGGER_TYPE_ROW | TRIGGER_TYPE_BEFORE) &&
 			strcmp(t->tgname, FENCING_GUARD_TRIGGER) > 0)
 			ereport(WARNING,
 					(errmsg("trigger \"%s\" of table \"%s\" fires after the fence",
 							t->tgname, RelationGetRelationName(rel)),
-					 errdetail("It could change the token or the key after they were checked."),
+					 errdetail(
+						 "It could change the token or the key after they were checked."),
 					 errhint("Rename it so that it sorts before \"%s\".",
 							 FENCING_GUARD_TRIGGER)));
 	}
@@ -698,7 +722,8 @@ execute(const char *command)
 static char *
 qualified_name(Oid relid)
 {
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+	return quote_qualified_identifier(get_namespace_name(
+										  get_rel_namespace(relid)),
 									  get_rel_name(relid));
 }
 
@@ -708,7 +733,5 @@ refuse_relation(Relation rel, const char *detail, const char *hint)
 	ereport(ERROR,
 			(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 			 errmsg("cannot fence \"%s\"", RelationGetRelationName(rel)),
-			 errdetail("%s", detail),
-			 errhint("%s", hint),
-			 errtable(rel)));
+			 errdetail("%s", detail), errhint("%s", hint), errtable(rel)));
 }

@@ -41,16 +41,17 @@
 #include "fencing.h"
 #include "store.h"
 
-#define FENCE_AGAIN "Declare the fence again with fencing.fence, or remove it with fencing.unfence."
+#define FENCE_AGAIN                                                           \
+	"Declare the fence again with fencing.fence, or remove it with fencing.unfence."
 
 /* One for each guard trigger that has fired in this session. */
 typedef struct FenceEntry
 {
-	Oid			trigger;		/* hash key */
-	Oid			relid;
-	bool		valid;			/* cleared by an invalidation */
-	MemoryContext cxt;			/* holds fence, NULL before the first use */
-	Fence	   *fence;
+	Oid trigger; /* hash key */
+	Oid relid;
+	bool valid;		   /* cleared by an invalidation */
+	MemoryContext cxt; /* holds fence, NULL before the first use */
+	Fence *fence;
 } FenceEntry;
 
 /* Above this many entries the invalid ones are thrown out. */
@@ -68,7 +69,7 @@ static const char *read_bool(const char *value, bool *result);
 void
 fencing_fence_init(void)
 {
-	HASHCTL		ctl = {0};
+	HASHCTL ctl = {0};
 
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(FenceEntry);
@@ -92,9 +93,8 @@ Fence *
 fencing_fence_get(Relation rel, const Trigger *trigger)
 {
 	FenceEntry *entry = last_used;
-	MemoryContext cxt,
-				old;
-	bool		found;
+	MemoryContext cxt, old;
+	bool found;
 
 	if (likely(entry && entry->trigger == trigger->tgoid && entry->valid))
 		return entry->fence;
@@ -163,34 +163,37 @@ discard_invalid(void)
 static Fence *
 build(Relation rel, const Trigger *trigger)
 {
-	Fence	   *fence = palloc0(sizeof(Fence));
+	Fence *fence = palloc0(sizeof(Fence));
 	Declaration *decl = &fence->decl;
-	TupleDesc	desc = RelationGetDescr(rel);
-	char	  **args = palloc(trigger->tgnargs * sizeof(char *));
+	TupleDesc desc = RelationGetDescr(rel);
+	char **args = palloc(trigger->tgnargs * sizeof(char *));
 	const char *problem;
 	const char *column;
-	bool		generated;
+	bool generated;
 
 	/* the relcache's copy of the arguments may go away with the relcache */
 	for (int i = 0; i < trigger->tgnargs; i++)
 		args[i] = pstrdup(trigger->tgargs[i]);
 	problem = fencing_declaration_read(trigger->tgnargs, args, decl);
 	if (problem)
-		fencing_broken_fence(rel, psprintf("The arguments of trigger \"%s\" cannot be read: %s",
-										   trigger->tgname, problem),
+		fencing_broken_fence(rel,
+							 psprintf("The arguments of trigger \"%s\" cannot be read: %s",
+									  trigger->tgname, problem),
 							 FENCE_AGAIN);
 	problem = fencing_template_parse(decl->resource, &fence->tmpl);
 	if (problem)
-		fencing_broken_fence(rel, psprintf("Template \"%s\" cannot be read: %s",
-										   decl->resource, problem),
+		fencing_broken_fence(rel,
+							 psprintf("Template \"%s\" cannot be read: %s",
+									  decl->resource, problem),
 							 FENCE_AGAIN);
 	column = fencing_template_bind(&fence->tmpl, desc, CurrentMemoryContext,
 								   &generated);
 	if (column)
-		fencing_broken_fence(rel, psprintf(generated
-										   ? "Column \"%s\" of template \"%s\" is generated."
-										   : "Column \"%s\" of template \"%s\" does not exist.",
-										   column, decl->resource),
+		fencing_broken_fence(rel,
+							 psprintf(generated
+										  ? "Column \"%s\" of template \"%s\" is generated."
+										  : "Column \"%s\" of template \"%s\" does not exist.",
+									  column, decl->resource),
 							 FENCE_AGAIN);
 
 	if (decl->mark == MARK_ROW)
@@ -209,13 +212,15 @@ build(Relation rel, const Trigger *trigger)
 			att = NULL;
 		}
 		if (att == NULL)
-			fencing_broken_fence(rel, psprintf("Token column \"%s\" does not exist.",
-											   decl->token_column),
+			fencing_broken_fence(rel,
+								 psprintf("Token column \"%s\" does not exist.",
+										  decl->token_column),
 								 FENCE_AGAIN);
 		if (att->atttypid != INT8OID || att->attgenerated != '\0' ||
 			att->attidentity != '\0')
-			fencing_broken_fence(rel, psprintf("Token column \"%s\" is not a plain column of type bigint.",
-											   decl->token_column),
+			fencing_broken_fence(rel,
+								 psprintf("Token column \"%s\" is not a plain column of type bigint.",
+										  decl->token_column),
 								 FENCE_AGAIN);
 		fence->token_attnum = att->attnum;
 
@@ -224,8 +229,9 @@ build(Relation rel, const Trigger *trigger)
 		 * not wait for the delete whose tombstone it has to see.
 		 */
 		if (!fencing_template_holds_key(&fence->tmpl, rel))
-			fencing_broken_fence(rel, psprintf("No valid, immediate unique key lies within the columns of template \"%s\" any more.",
-											   decl->resource),
+			fencing_broken_fence(rel,
+								 psprintf("No valid, immediate unique key lies within the columns of template \"%s\" any more.",
+										  decl->resource),
 								 "Create the unique key again, or declare the fence with mark => 'resource'.");
 	}
 	fence->partition = rel->rd_rel->relispartition;
@@ -248,10 +254,11 @@ build(Relation rel, const Trigger *trigger)
 static bool
 root_is_fenced(Relation rel)
 {
-	Relation	root;
-	bool		fenced;
+	Relation root;
+	bool fenced;
 
-	root = table_open(llast_oid(get_partition_ancestors(RelationGetRelid(rel))),
+	root = table_open(llast_oid(
+						  get_partition_ancestors(RelationGetRelid(rel))),
 					  AccessShareLock);
 	fenced = fencing_guard_trigger(root) != NULL;
 	table_close(root, AccessShareLock);
@@ -261,7 +268,7 @@ root_is_fenced(Relation rel)
 const char *
 fencing_declaration_read(int nargs, char **args, Declaration *decl)
 {
-	bool		have_mark = false;
+	bool have_mark = false;
 
 	memset(decl, 0, sizeof(*decl));
 	decl->accept_column = true;
@@ -269,9 +276,9 @@ fencing_declaration_read(int nargs, char **args, Declaration *decl)
 
 	for (int i = 0; i < nargs; i++)
 	{
-		char	   *value = strchr(args[i], '=');
+		char *value = strchr(args[i], '=');
 		const char *problem = NULL;
-		int			keylen;
+		int keylen;
 
 		if (value == NULL)
 			return psprintf("There is no \"=\" in \"%s\".", args[i]);
@@ -280,8 +287,8 @@ fencing_declaration_read(int nargs, char **args, Declaration *decl)
 			if (strncmp(args[j], args[i], keylen + 1) == 0)
 				return psprintf("\"%.*s\" is given twice.", keylen, args[i]);
 
-#define KEY_IS(name) \
-		(keylen == strlen(name) && strncmp(args[i], name, keylen) == 0)
+#define KEY_IS(name)                                                          \
+	(keylen == strlen(name) && strncmp(args[i], name, keylen) == 0)
 
 		if (KEY_IS("mark"))
 		{
@@ -309,7 +316,7 @@ fencing_declaration_read(int nargs, char **args, Declaration *decl)
 			problem = read_bool(value, &decl->rule.strict);
 		else if (KEY_IS("max_step"))
 		{
-			char	   *end;
+			char *end;
 
 			errno = 0;
 			decl->rule.max_step = strtoll(value, &end, 10);
@@ -357,14 +364,14 @@ read_bool(const char *value, bool *result)
 bool
 fencing_template_holds_key(const ResourceTemplate *tmpl, Relation rel)
 {
-	List	   *indexes = RelationGetIndexList(rel);
-	ListCell   *lc;
-	bool		holds = false;
+	List *indexes = RelationGetIndexList(rel);
+	ListCell *lc;
+	bool holds = false;
 
 	foreach(lc, indexes)
 	{
-		HeapTuple	tuple = SearchSysCache1(INDEXRELID,
-											ObjectIdGetDatum(lfirst_oid(lc)));
+		HeapTuple tuple = SearchSysCache1(INDEXRELID,
+										  ObjectIdGetDatum(lfirst_oid(lc)));
 		Form_pg_index index;
 
 		if (!HeapTupleIsValid(tuple))
@@ -375,7 +382,7 @@ fencing_template_holds_key(const ResourceTemplate *tmpl, Relation rel)
 			heap_attisnull(tuple, Anum_pg_index_indpred, NULL);
 		for (int k = 0; k < index->indnkeyatts && holds; k++)
 		{
-			bool		within = false;
+			bool within = false;
 
 			/* an expression has column number 0, which no piece has */
 			for (int i = 0; i < tmpl->nparts; i++)
@@ -395,7 +402,7 @@ fencing_template_holds_key(const ResourceTemplate *tmpl, Relation rel)
 Oid
 fencing_trigger_function(const char *name)
 {
-	Oid			schema = get_namespace_oid(FENCING_SCHEMA, true);
+	Oid schema = get_namespace_oid(FENCING_SCHEMA, true);
 
 	/* no right on the schema is asked for: writers may have none */
 	return GetSysCacheOid3(PROCNAMEARGSNSP, Anum_pg_proc_oid,
@@ -407,7 +414,7 @@ fencing_trigger_function(const char *name)
 const Trigger *
 fencing_guard_trigger(Relation rel)
 {
-	static Oid	function = InvalidOid;
+	static Oid function = InvalidOid;
 	static uint64 generation = 0;
 
 	if (rel->trigdesc == NULL)

@@ -23,14 +23,14 @@ typedef enum MarkKind
 /* What the arguments of a guard trigger say. */
 typedef struct Declaration
 {
-	MarkKind	mark;
-	char	   *resource;		/* the template's text */
-	char	   *token_column;	/* row marks; else NULL */
-	bool		accept_column;
-	bool		skip;			/* on_stale => 'skip' */
-	bool		tombstones;
-	bool		shadow;
-	Rule		rule;
+	MarkKind mark;
+	char *resource;		/* the template's text */
+	char *token_column; /* row marks; else NULL */
+	bool accept_column;
+	bool skip; /* on_stale => 'skip' */
+	bool tombstones;
+	bool shadow;
+	Rule rule;
 } Declaration;
 
 /* A declaration made ready for one relation. */
@@ -38,18 +38,18 @@ typedef struct Fence
 {
 	Declaration decl;
 	ResourceTemplate tmpl;
-	AttrNumber	token_attnum;	/* row marks */
-	bool		partition;		/* the relation is a partition */
-	bool		may_leave;		/* ... of a table that is not all fenced */
+	AttrNumber token_attnum; /* row marks */
+	bool partition;			 /* the relation is a partition */
+	bool may_leave;			 /* ... of a table that is not all fenced */
 
 	/* may any presented token be for a row of this fence? */
-	uint64		tokens_generation;	/* ... as of these tokens */
-	bool		tokens_may_match;
+	uint64 tokens_generation; /* ... as of these tokens */
+	bool tokens_may_match;
 
 	/* resource marks: the name made last, and the values it was made from */
-	bool		last_valid;
-	Datum	   *last_values;	/* one for each piece of the template */
-	bool		integers;		/* all columns are; else made each time */
+	bool last_valid;
+	Datum *last_values; /* one for each piece of the template */
+	bool integers;		/* all columns are; else made each time */
 	ResourceName last_name;
 } Fence;
 
@@ -79,8 +79,8 @@ extern bool fencing_template_holds_key(const ResourceTemplate *tmpl,
 									   Relation rel);
 
 /* The OID of a trigger function of the extension, InvalidOid if missing. */
-extern Oid	fencing_trigger_function(const char *name);
+extern Oid fencing_trigger_function(const char *name);
 
 extern void fencing_fence_init(void);
 
-#endif							/* FENCING_FENCE_H */
+#endif /* FENCING_FENCE_H */

@@ -25,17 +25,17 @@
 
 PG_MODULE_MAGIC;
 
-int			fencing_enforcement = ENFORCEMENT_ON;
-bool		fencing_stale_aborts = false;
+int fencing_enforcement = ENFORCEMENT_ON;
+bool fencing_stale_aborts = false;
 
 static const struct config_enum_entry enforcement_options[] = {
-	{"on", ENFORCEMENT_ON, false},
+	{"on",	   ENFORCEMENT_ON,	   false},
 	{"shadow", ENFORCEMENT_SHADOW, false},
-	{"off", ENFORCEMENT_OFF, false},
-	{NULL, 0, false}
+	{"off",	ENFORCEMENT_OFF,	 false},
+	{NULL,	   0,				  false}
 };
 
-void		_PG_init(void);
+void _PG_init(void);
 
 void
 _PG_init(void)

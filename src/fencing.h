@@ -38,4 +38,4 @@ typedef enum Enforcement
 extern int fencing_enforcement;
 extern bool fencing_stale_aborts;
 
-#endif							/* FENCING_H */
+#endif /* FENCING_H */

@@ -44,12 +44,13 @@
 typedef struct Write
 {
 	TriggerData *trigdata;
-	Fence	   *fence;
-	Relation	rel;
-	TupleDesc	desc;
-	bool		shadow;			/* of the fence or of fencing.enforcement */
-	ResourceName name;			/* made only where it is needed */
-	Refusal		refusal;
+	Fence *fence;
+	Relation rel;
+	TupleDesc desc;
+	bool shadow;		   /* of the fence or of fencing.enforcement */
+	ResourceName name;	   /* made only where it is needed */
+	ResourceName new_name; /* of a row that changes its name */
+	Refusal refusal;
 } Write;
 
 /* What becomes of a refused write. */
@@ -86,15 +87,16 @@ Datum
 fencing_guard(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
-	Write		write;
-	HeapTuple	result;
+	Write write;
+	HeapTuple result;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_BEFORE(trigdata->tg_event) ||
 		!TRIGGER_FIRED_FOR_ROW(trigdata->tg_event))
 		fencing_trigger_misuse(FENCING_GUARD_FUNCTION);
 
-	result = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) ? trigdata->tg_newtuple
+	result = TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event)
+		? trigdata->tg_newtuple
 		: trigdata->tg_trigtuple;
 	if (unlikely(fencing_enforcement == ENFORCEMENT_OFF))
 	{
@@ -130,14 +132,14 @@ fencing_guard(PG_FUNCTION_ARGS)
 static HeapTuple
 guard_row_insert(Write *write)
 {
-	Fence	   *fence = write->fence;
-	HeapTuple	row = write->trigdata->tg_trigtuple;
-	bool		isnull;
-	bool		own;
-	int64		column = column_value(write, row, &isnull);
-	int64		token;
-	int64		mark = 0;
-	bool		named;
+	Fence *fence = write->fence;
+	HeapTuple row = write->trigdata->tg_trigtuple;
+	bool isnull;
+	bool own;
+	int64 column = column_value(write, row, &isnull);
+	int64 token;
+	int64 mark = 0;
+	bool named;
 
 	token = presented_for(write, row, &named);
 	if (token == 0 && fence->decl.accept_column)
@@ -155,7 +157,7 @@ guard_row_insert(Write *write)
 		mark = fencing_mark_read(&write->name, &own);
 
 	if (token == 0 && mark == 0 && column == 0)
-		return row;				/* nothing is known of this name */
+		return row; /* nothing is known of this name */
 
 	if (token == 0)
 	{
@@ -166,8 +168,8 @@ guard_row_insert(Write *write)
 		write->refusal.kind = REFUSAL_MISSING;
 		write->refusal.mark = mark;
 	}
-	else if (fencing_rule(&fence->decl.rule, token, mark,
-						  &write->refusal) != VERDICT_REFUSED)
+	else if (fencing_rule(&fence->decl.rule, token, mark, &write->refusal) !=
+			 VERDICT_REFUSED)
 	{
 		fencing_commit_carried = true;
 		return column == token ? row : stamp(write, row, token);
@@ -185,17 +187,16 @@ guard_row_insert(Write *write)
 static HeapTuple
 guard_row_update(Write *write)
 {
-	Fence	   *fence = write->fence;
-	HeapTuple	old = write->trigdata->tg_trigtuple;
-	HeapTuple	new = write->trigdata->tg_newtuple;
-	bool		old_isnull,
-				new_isnull;
-	int64		mark = column_value(write, old, &old_isnull);
-	int64		column = column_value(write, new, &new_isnull);
-	int64		column_token = 0;
-	int64		token;
-	bool		has_token;
-	bool		named;
+	Fence *fence = write->fence;
+	HeapTuple old = write->trigdata->tg_trigtuple;
+	HeapTuple new = write->trigdata->tg_newtuple;
+	bool old_isnull, new_isnull;
+	int64 mark = column_value(write, old, &old_isnull);
+	int64 column = column_value(write, new, &new_isnull);
+	int64 column_token = 0;
+	int64 token;
+	bool has_token;
+	bool named;
 
 	/*
 	 * What the statement itself gives the column; not what an ORM's trigger
@@ -215,8 +216,8 @@ guard_row_update(Write *write)
 	}
 
 	if (likely(has_token) &&
-		fencing_rule(&fence->decl.rule, token, mark,
-					 &write->refusal) != VERDICT_REFUSED)
+		fencing_rule(&fence->decl.rule, token, mark, &write->refusal) !=
+			VERDICT_REFUSED)
 	{
 		fencing_commit_carried = true;
 		if (fencing_template_differs(&fence->tmpl, old, new, write->desc))
@@ -260,31 +261,32 @@ static HeapTuple
 guard_row_key_update(Write *write, HeapTuple result, int64 token,
 					 int64 column_token)
 {
-	Fence	   *fence = write->fence;
-	HeapTuple	old = write->trigdata->tg_trigtuple;
-	ResourceName new_name;
-	int64		new_token;
-	int64		mark = 0;
-	bool		own;
-	bool		isnull;
-	int64		column = column_value(write, result, &isnull);
+	Fence *fence = write->fence;
+	HeapTuple old = write->trigdata->tg_trigtuple;
+	ResourceName *new_name = &write->new_name;
+	int64 new_token;
+	int64 mark = 0;
+	bool own;
+	bool isnull;
+	int64 column = column_value(write, result, &isnull);
 
 	make_name(write, old, &write->name);
-	make_name(write, result, &new_name);
-	if (fencing_name_cmp(write->name.data, write->name.len, new_name.data,
-						 new_name.len) == 0)
+	make_name(write, result, new_name);
+	if (fencing_name_cmp(write->name.data, write->name.len, new_name->data,
+						 new_name->len) == 0)
 	{
 		/* other bytes, same text */
 		if (fence->partition)
-			fencing_rowmove_begin(write->trigdata, &new_name, token, false);
-		return column == token && !isnull ? result : stamp(write, result, token);
+			fencing_rowmove_begin(write->trigdata, new_name, token, false);
+		return column == token && !isnull ? result
+										  : stamp(write, result, token);
 	}
 
-	new_token = fencing_token_for(new_name.data, new_name.len);
+	new_token = fencing_token_for(new_name->data, new_name->len);
 	if (new_token == 0)
 		new_token = column_token;
 	if (fence->decl.tombstones)
-		mark = fencing_mark_read(&new_name, &own);
+		mark = fencing_mark_read(new_name, &own);
 
 	if (new_token != 0 || mark != 0)
 	{
@@ -297,7 +299,7 @@ guard_row_key_update(Write *write, HeapTuple result, int64 token,
 			fencing_rule(&fence->decl.rule, new_token, mark,
 						 &write->refusal) == VERDICT_REFUSED)
 		{
-			if (settle(write, &new_name) == OUTCOME_SKIP)
+			if (settle(write, new_name) == OUTCOME_SKIP)
 				return NULL;
 			new_token = mark;
 		}
@@ -307,26 +309,26 @@ guard_row_key_update(Write *write, HeapTuple result, int64 token,
 	{
 		if (token > 0)
 			fencing_mark_bury(&write->name, token);
-		fencing_commit_recheck(write->rel, &new_name, new_token,
+		fencing_commit_recheck(write->rel, new_name, new_token,
 							   fence->decl.rule.strict, write->shadow);
 	}
 	if (fence->partition)
-		fencing_rowmove_begin(write->trigdata, &new_name, new_token,
+		fencing_rowmove_begin(write->trigdata, new_name, new_token,
 							  fence->decl.tombstones);
 	return column == new_token && !isnull ? result
-		: stamp(write, result, new_token);
+										  : stamp(write, result, new_token);
 }
 
 static HeapTuple
 guard_row_delete(Write *write)
 {
-	Fence	   *fence = write->fence;
-	HeapTuple	old = write->trigdata->tg_trigtuple;
-	bool		isnull;
-	int64		mark = column_value(write, old, &isnull);
-	int64		token;
-	bool		named = false;
-	bool		buried = false;
+	Fence *fence = write->fence;
+	HeapTuple old = write->trigdata->tg_trigtuple;
+	bool isnull;
+	int64 mark = column_value(write, old, &isnull);
+	int64 token;
+	bool named = false;
+	bool buried = false;
 
 	if (!fence->partition ||
 		!fencing_rowmove_is_delete(write->trigdata, &token, &buried))
@@ -338,15 +340,15 @@ guard_row_delete(Write *write)
 			write->refusal.mark = mark;
 		}
 		if (token == 0 ||
-			fencing_rule(&fence->decl.rule, token, mark,
-						 &write->refusal) == VERDICT_REFUSED)
+			fencing_rule(&fence->decl.rule, token, mark, &write->refusal) ==
+				VERDICT_REFUSED)
 		{
 			if (!named)
 				make_name(write, old, &write->name);
 			named = true;
 			if (settle(write, &write->name) == OUTCOME_SKIP)
 				return NULL;
-			token = mark;		/* shadow */
+			token = mark; /* shadow */
 		}
 		else
 			fencing_commit_carried = true;
@@ -374,15 +376,16 @@ static HeapTuple
 guard_resource(Write *write, HeapTuple result)
 {
 	TriggerData *trigdata = write->trigdata;
-	HeapTuple	row = trigdata->tg_trigtuple;
+	HeapTuple row = trigdata->tg_trigtuple;
 
 	if (guard_resource_name(write, resource_name(write, row)) == OUTCOME_SKIP)
 		return NULL;
 	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event) &&
 		fencing_template_differs(&write->fence->tmpl, row,
 								 trigdata->tg_newtuple, write->desc) &&
-		guard_resource_name(write, resource_name(write, trigdata->tg_newtuple))
-		== OUTCOME_SKIP)
+		guard_resource_name(write,
+							resource_name(write, trigdata->tg_newtuple)) ==
+			OUTCOME_SKIP)
 		return NULL;
 	return result;
 }
@@ -390,8 +393,8 @@ guard_resource(Write *write, HeapTuple result)
 static Outcome
 guard_resource_name(Write *write, const ResourceName *name)
 {
-	int64		token = fencing_token_for(name->data, name->len);
-	bool		own;
+	int64 token = fencing_token_for(name->data, name->len);
+	bool own;
 
 	if (likely(token != 0))
 	{
@@ -427,7 +430,7 @@ guard_resource_name(Write *write, const ResourceName *name)
 static Outcome
 settle(Write *write, const ResourceName *name)
 {
-	Refusal    *refusal = &write->refusal;
+	Refusal *refusal = &write->refusal;
 	const Declaration *decl = &write->fence->decl;
 
 	refusal->rel = write->rel;
@@ -441,8 +444,9 @@ settle(Write *write, const ResourceName *name)
 		fencing_refuse_in_shadow(refusal);
 		return OUTCOME_PASS;
 	}
-	if (decl->skip && (refusal->kind == REFUSAL_STALE ||
-					   refusal->kind == REFUSAL_STALE_EQUAL) &&
+	if (decl->skip &&
+		(refusal->kind == REFUSAL_STALE ||
+		 refusal->kind == REFUSAL_STALE_EQUAL) &&
 		fencing_trigger_depth() <= 1)
 		return OUTCOME_SKIP;
 	fencing_refuse(refusal);
@@ -475,12 +479,12 @@ make_name(Write *write, HeapTuple row, ResourceName *name)
 static const ResourceName *
 resource_name(Write *write, HeapTuple row)
 {
-	Fence	   *fence = write->fence;
+	Fence *fence = write->fence;
 
 	for (int i = 0; i < fence->tmpl.nparts && fence->integers; i++)
 	{
-		Datum		value;
-		bool		isnull;
+		Datum value;
+		bool isnull;
 
 		if (fence->tmpl.parts[i].column == NULL)
 			continue;
@@ -532,8 +536,8 @@ tokens_may_match(Fence *fence)
 static int64
 column_value(Write *write, HeapTuple row, bool *isnull)
 {
-	Datum		value = heap_getattr(row, write->fence->token_attnum,
-									 write->desc, isnull);
+	Datum value = heap_getattr(row, write->fence->token_attnum, write->desc,
+							   isnull);
 
 	return *isnull ? 0 : DatumGetInt64(value);
 }
@@ -542,9 +546,9 @@ column_value(Write *write, HeapTuple row, bool *isnull)
 static HeapTuple
 stamp(Write *write, HeapTuple row, int64 token)
 {
-	int			col = write->fence->token_attnum;
-	Datum		value = Int64GetDatum(token);
-	bool		isnull = false;
+	int col = write->fence->token_attnum;
+	Datum value = Int64GetDatum(token);
+	bool isnull = false;
 
 	return heap_modify_tuple_by_cols(row, write->desc, 1, &col, &value,
 									 &isnull);
@@ -568,9 +572,9 @@ fencing_guard_recheck(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	const Trigger *guard;
-	Write		write;
-	bool		isnull;
-	int64		token;
+	Write write;
+	bool isnull;
+	int64 token;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_AFTER(trigdata->tg_event) ||
@@ -579,15 +583,14 @@ fencing_guard_recheck(PG_FUNCTION_ARGS)
 		fencing_trigger_misuse(FENCING_RECHECK_FUNCTION);
 
 	if (fencing_enforcement == ENFORCEMENT_OFF)
-		return PointerGetDatum(NULL);	/* noted by the guard */
+		return PointerGetDatum(NULL); /* noted by the guard */
 
 	write.trigdata = trigdata;
 	write.rel = trigdata->tg_relation;
 	write.desc = RelationGetDescr(write.rel);
 	guard = fencing_guard_trigger(write.rel);
 	if (guard == NULL)
-		fencing_broken_fence(write.rel,
-							 "Its guard trigger is missing.",
+		fencing_broken_fence(write.rel, "Its guard trigger is missing.",
 							 "Declare the fence again with fencing.fence, or remove it with fencing.unfence.");
 	write.fence = fencing_fence_get(write.rel, guard);
 	if (write.fence->decl.mark != MARK_ROW || !write.fence->decl.tombstones)
@@ -598,7 +601,7 @@ fencing_guard_recheck(PG_FUNCTION_ARGS)
 	fencing_recheck(write.rel, &write.name, token,
 					write.fence->decl.rule.strict,
 					write.fence->decl.shadow ||
-					fencing_enforcement == ENFORCEMENT_SHADOW);
+						fencing_enforcement == ENFORCEMENT_SHADOW);
 	return PointerGetDatum(NULL);
 }
 

@@ -55,11 +55,11 @@ fencing_issuer_reached(int64 token, int64 *last)
 	if (token > reached)
 	{
 		LOCAL_FCINFO(fcinfo, 1);
-		Datum		value;
+		Datum value;
 
 		InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
-		fcinfo->args[0].value =
-			ObjectIdGetDatum(fencing_relation_oid(ISSUER_SEQUENCE));
+		fcinfo->args[0].value = ObjectIdGetDatum(
+			fencing_relation_oid(ISSUER_SEQUENCE));
 		fcinfo->args[0].isnull = false;
 		value = pg_sequence_last_value(fcinfo);
 		reached = fcinfo->isnull ? 0 : DatumGetInt64(value);
@@ -74,11 +74,11 @@ Datum
 fencing_next_token(PG_FUNCTION_ARGS)
 {
 	ResourceName name;
-	Store		store;
-	int64		above;
-	int64		last = 0;
-	int64		token;
-	bool		own;
+	Store store;
+	int64 above;
+	int64 last = 0;
+	int64 token;
+	bool own;
 
 	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
 							  PG_ARGISNULL(0), "resource", &name);
@@ -95,8 +95,8 @@ fencing_next_token(PG_FUNCTION_ARGS)
 			(void) fencing_store_insert(&store, name.data, name.len, 0);
 			continue;
 		}
-		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true,
-							   &last) == TM_Ok)
+		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true, &last) ==
+			TM_Ok)
 			break;
 	}
 	above = Max(last, fencing_mark_read(&name, &own));
@@ -116,11 +116,11 @@ fencing_next_token(PG_FUNCTION_ARGS)
 static int64
 sequence_next(const char *resource, int64 above)
 {
-	Oid			seqid = fencing_relation_oid(ISSUER_SEQUENCE);
-	int64		base = (int64) (GetWALInsertionTimeLine() - 1) << TIMELINE_SHIFT;
-	int64		low = ((int64) 1 << TIMELINE_SHIFT) - 1;
-	int64		reached_now;
-	int64		token;
+	Oid seqid = fencing_relation_oid(ISSUER_SEQUENCE);
+	int64 base = (int64) (GetWALInsertionTimeLine() - 1) << TIMELINE_SHIFT;
+	int64 low = ((int64) 1 << TIMELINE_SHIFT) - 1;
+	int64 reached_now;
+	int64 token;
 
 	/* ends with this function; an error ends it with the transaction */
 	LockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);

@@ -15,4 +15,4 @@
  */
 extern bool fencing_issuer_reached(int64 token, int64 *last);
 
-#endif							/* FENCING_ISSUER_H */
+#endif /* FENCING_ISSUER_H */

@@ -47,20 +47,20 @@
 #include "mark.h"
 #include "store.h"
 
-#define CHECKED_SIZE 1024		/* a power of 2 */
+#define CHECKED_SIZE 1024 /* a power of 2 */
 
 typedef struct Checked
 {
-	int64		token;			/* 0: the place is free */
-	uint32		hash;
-	int			len;
-	char	   *name;			/* in CheckedContext */
-	SubTransactionId subid;		/* holds the lock on the mark */
-	bool		raised;			/* by this transaction, not found equal */
+	int64 token; /* 0: the place is free */
+	uint32 hash;
+	int len;
+	char *name;				/* in CheckedContext */
+	SubTransactionId subid; /* holds the lock on the mark */
+	bool raised;			/* by this transaction, not found equal */
 } Checked;
 
 static Checked *checked = NULL; /* CHECKED_SIZE of them, or NULL */
-static int	checked_count = 0;	/* places in use */
+static int checked_count = 0;	/* places in use */
 static MemoryContext checked_context = NULL;
 
 /* The resource name of the floor; no resource can have it. */
@@ -98,8 +98,8 @@ fencing_rule(const Rule *rule, int64 token, int64 mark, Refusal *refusal)
 		refusal->kind = REFUSAL_STEP;
 		refusal->limit = rule->max_step;
 	}
-	else if (rule->issued_only && !fencing_issuer_reached(token,
-														  &refusal->limit))
+	else if (rule->issued_only &&
+			 !fencing_issuer_reached(token, &refusal->limit))
 		refusal->kind = REFUSAL_NEVER_ISSUED;
 	else
 		return token == mark ? VERDICT_EQUAL : VERDICT_RAISE;
@@ -110,12 +110,12 @@ Verdict
 fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 					Refusal *refusal)
 {
-	uint32		hash = name_hash(name);
-	Checked    *known = checked_find(name, hash);
-	bool		exclusive = false;	/* lock so whatever the look says */
-	bool		own = false;	/* is the mark this transaction's own? */
-	Store		store;
-	Verdict		verdict;
+	uint32 hash = name_hash(name);
+	Checked *known = checked_find(name, hash);
+	bool exclusive = false; /* lock so whatever the look says */
+	bool own = false;		/* is the mark this transaction's own? */
+	Store store;
+	Verdict verdict;
 
 	if (known && known->token == token && (known->raised || !rule->strict) &&
 		!rule->issued_only)
@@ -124,12 +124,12 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 	fencing_store_open(&store, STORE_MARKS, RowExclusiveLock);
 	for (;;)
 	{
-		Rule		locked_rule = *rule;
+		Rule locked_rule = *rule;
 		LockTupleMode mode;
-		int64		mark;
-		bool		waited = false;
-		bool		conflict;
-		TM_Result	locked;
+		int64 mark;
+		bool waited = false;
+		bool conflict;
+		TM_Result locked;
 
 		CHECK_FOR_INTERRUPTS();
 
@@ -141,7 +141,7 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 			if (verdict == VERDICT_REFUSED)
 				break;
 			if (!fencing_store_insert(&store, name->data, name->len, token))
-				continue;		/* somebody else's first use; lock that */
+				continue; /* somebody else's first use; lock that */
 
 			/* nothing can be done for "skip" here, the row is in */
 			mark = read_floor(&store, &own);
@@ -173,8 +173,8 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 		mode = exclusive ? LockTupleNoKeyExclusive : LockTupleShare;
 
 		/* under a fixed snapshot it matters whether there was anybody */
-		locked = fencing_store_lock(&store, mode,
-									!IsolationUsesXactSnapshot(), &mark);
+		locked = fencing_store_lock(&store, mode, !IsolationUsesXactSnapshot(),
+									&mark);
 		if (locked == TM_WouldBlock)
 		{
 			waited = true;
@@ -195,7 +195,7 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 			fencing_store_update(&store, token);
 			break;
 		}
-		exclusive = true;		/* the mark was lowered meanwhile */
+		exclusive = true; /* the mark was lowered meanwhile */
 	}
 	fencing_store_close(&store);
 
@@ -207,8 +207,8 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 void
 fencing_mark_bury(const ResourceName *name, int64 token)
 {
-	Store		store;
-	int64		mark;
+	Store store;
+	int64 mark;
 
 	/* what was accepted under this name before may be below it now */
 	fencing_checked_forget(name);
@@ -225,8 +225,8 @@ fencing_mark_bury(const ResourceName *name, int64 token)
 		}
 		if (mark >= token)
 			break;
-		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true,
-							   &mark) != TM_Ok)
+		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true, &mark) !=
+			TM_Ok)
 			continue;
 		if (mark < token)
 			fencing_store_update(&store, token);
@@ -238,8 +238,8 @@ fencing_mark_bury(const ResourceName *name, int64 token)
 int64
 fencing_mark_read(const ResourceName *name, bool *own)
 {
-	Store		store;
-	int64		mark;
+	Store store;
+	int64 mark;
 
 	fencing_store_open(&store, STORE_MARKS, AccessShareLock);
 	if (fencing_store_find(&store, name->data, name->len, &mark))
@@ -258,7 +258,7 @@ fencing_mark_read(const ResourceName *name, bool *own)
 static int64
 read_floor(Store *store, bool *own)
 {
-	int64		mark;
+	int64 mark;
 
 	*own = false;
 	if (!fencing_store_find(store, floor_name.data, floor_name.len, &mark))
@@ -274,13 +274,12 @@ read_floor(Store *store, bool *own)
 static Checked *
 checked_find(const ResourceName *name, uint32 hash)
 {
-	Checked    *entry;
+	Checked *entry;
 
 	if (checked_count == 0)
 		return NULL;
 	entry = &checked[hash & (CHECKED_SIZE - 1)];
-	if (entry->token == 0 || entry->hash != hash ||
-		entry->len != name->len ||
+	if (entry->token == 0 || entry->hash != hash || entry->len != name->len ||
 		memcmp(entry->name, name->data, name->len) != 0)
 		return NULL;
 	return entry;
@@ -290,7 +289,7 @@ static void
 checked_remember(const ResourceName *name, uint32 hash, int64 token,
 				 bool raised)
 {
-	Checked    *entry;
+	Checked *entry;
 
 	if (checked == NULL)
 	{
@@ -325,7 +324,7 @@ checked_free(Checked *entry)
 void
 fencing_checked_forget(const ResourceName *name)
 {
-	Checked    *entry = NULL;
+	Checked *entry = NULL;
 
 	if (checked_count > 0)
 		entry = checked_find(name, name_hash(name));
@@ -345,12 +344,12 @@ void
 fencing_checked_end_of_subtransaction(SubTransactionId subid,
 									  SubTransactionId parent, bool committed)
 {
-	int			seen = 0;
-	int			count = checked_count;
+	int seen = 0;
+	int count = checked_count;
 
 	for (int i = 0; i < CHECKED_SIZE && seen < count; i++)
 	{
-		Checked    *entry = &checked[i];
+		Checked *entry = &checked[i];
 
 		if (entry->token == 0)
 			continue;

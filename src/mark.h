@@ -16,15 +16,15 @@
 /* What a fence adds to "not lower than the mark". */
 typedef struct Rule
 {
-	bool		strict;			/* an equal token is stale too */
-	bool		issued_only;	/* the database's issuer must have reached it */
-	int64		max_step;		/* largest jump above the mark, 0 for any */
+	bool strict;	  /* an equal token is stale too */
+	bool issued_only; /* the database's issuer must have reached it */
+	int64 max_step;	  /* largest jump above the mark, 0 for any */
 } Rule;
 
 typedef enum Verdict
 {
-	VERDICT_EQUAL,				/* accepted, the mark stays */
-	VERDICT_RAISE,				/* accepted, becomes the mark */
+	VERDICT_EQUAL, /* accepted, the mark stays */
+	VERDICT_RAISE, /* accepted, becomes the mark */
 	VERDICT_REFUSED
 } Verdict;
 
@@ -70,4 +70,4 @@ extern void fencing_checked_end_of_subtransaction(SubTransactionId subid,
 												  SubTransactionId parent,
 												  bool committed);
 
-#endif							/* FENCING_MARK_H */
+#endif /* FENCING_MARK_H */

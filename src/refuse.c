@@ -26,8 +26,8 @@
 static int64 shadow_refusals = 0;
 
 static void report(int elevel, const Refusal *refusal);
-static int	table_fields(const Refusal *refusal);
-static int	way_to_present(const Refusal *refusal);
+static int table_fields(const Refusal *refusal);
+static int way_to_present(const Refusal *refusal);
 
 void
 fencing_refuse(const Refusal *refusal)
@@ -81,7 +81,8 @@ report(int elevel, const Refusal *refusal)
 							   " is lower than mark " INT64_FORMAT ".",
 							   refusal->resource, refusal->token,
 							   refusal->mark),
-					 errhint("A newer holder has taken over. Do not retry with this token: drop the work, or acquire the resource again and start from a fresh read."),
+					 errhint(
+						 "A newer holder has taken over. Do not retry with this token: drop the work, or acquire the resource again and start from a fresh read."),
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_STALE_EQUAL:
@@ -94,7 +95,8 @@ report(int elevel, const Refusal *refusal)
 							   ", and the fence is strict.",
 							   refusal->resource, refusal->token,
 							   refusal->mark),
-					 errhint("A strict fence accepts each token once. Take a new token for each write."),
+					 errhint(
+						 "A strict fence accepts each token once. Take a new token for each write."),
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_MISSING:
@@ -105,8 +107,7 @@ report(int elevel, const Refusal *refusal)
 					 errdetail("Resource \"%s\": no token, mark " INT64_FORMAT
 							   ".",
 							   refusal->resource, refusal->mark),
-					 way_to_present(refusal),
-					 table_fields(refusal)));
+					 way_to_present(refusal), table_fields(refusal)));
 			break;
 		case REFUSAL_STEP:
 			ereport(elevel,
@@ -114,11 +115,12 @@ report(int elevel, const Refusal *refusal)
 					 errmsg("%stoken for resource \"%s\" is too far above the mark",
 							shadow, refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
-							   ", mark " INT64_FORMAT ", max_step " INT64_FORMAT
-							   ".",
+							   ", mark " INT64_FORMAT
+							   ", max_step " INT64_FORMAT ".",
 							   refusal->resource, refusal->token,
 							   refusal->mark, refusal->limit),
-					 errhint("Check where the token comes from. If it is right, declare the fence with a larger max_step."),
+					 errhint(
+						 "Check where the token comes from. If it is right, declare the fence with a larger max_step."),
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_NEVER_ISSUED:
@@ -128,11 +130,12 @@ report(int elevel, const Refusal *refusal)
 							shadow, refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
 							   ", mark " INT64_FORMAT
-							   ", last token issued by this database "
-							   INT64_FORMAT ".",
+							   ", last token issued by this database " INT64_FORMAT
+							   ".",
 							   refusal->resource, refusal->token,
 							   refusal->mark, refusal->limit),
-					 errhint("The fence accepts tokens of fencing.next_token only (issuer => 'database')."),
+					 errhint(
+						 "The fence accepts tokens of fencing.next_token only (issuer => 'database')."),
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_INVALID:
@@ -145,8 +148,7 @@ report(int elevel, const Refusal *refusal)
 							   ", mark " INT64_FORMAT ".",
 							   refusal->resource, refusal->token,
 							   refusal->mark),
-					 errhint("Tokens begin at 1."),
-					 table_fields(refusal)));
+					 errhint("Tokens begin at 1."), table_fields(refusal)));
 			break;
 	}
 }
@@ -181,9 +183,7 @@ fencing_broken_fence(Relation rel, const char *problem, const char *hint)
 			(errcode(ERRCODE_FENCING_BROKEN_FENCE),
 			 errmsg("fence of table \"%s\" does not fit the table",
 					RelationGetRelationName(rel)),
-			 errdetail("%s", problem),
-			 errhint("%s", hint),
-			 errtable(rel)));
+			 errdetail("%s", problem), errhint("%s", hint), errtable(rel)));
 }
 
 void
@@ -191,10 +191,11 @@ fencing_null_key(Relation rel, const char *column)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-			 errmsg("column \"%s\" of fenced table \"%s\" is null",
-					column, RelationGetRelationName(rel)),
+			 errmsg("column \"%s\" of fenced table \"%s\" is null", column,
+					RelationGetRelationName(rel)),
 			 errdetail("The column is part of the name of the row's resource."),
-			 errhint("Give the column a value, or declare the fence with a template that does not use it."),
+			 errhint(
+				 "Give the column a value, or declare the fence with a template that does not use it."),
 			 errtablecolname(rel, column)));
 }
 
@@ -203,12 +204,14 @@ fencing_bad_name(Relation rel, bool empty)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 empty ? errmsg("resource name of a row of fenced table \"%s\" is empty",
-							RelationGetRelationName(rel))
-			 : errmsg("resource name of a row of fenced table \"%s\" is too long",
-					  RelationGetRelationName(rel)),
+			 empty
+				 ? errmsg("resource name of a row of fenced table \"%s\" is empty",
+						  RelationGetRelationName(rel))
+				 : errmsg("resource name of a row of fenced table \"%s\" is too long",
+						  RelationGetRelationName(rel)),
 			 errdetail("A resource name has 1 to 512 bytes."),
-			 errhint("Declare the fence with a template of shorter columns, or with text before the column."),
+			 errhint(
+				 "Declare the fence with a template of shorter columns, or with text before the column."),
 			 errtable(rel)));
 }
 
@@ -219,8 +222,10 @@ fencing_refuse_truncate(Relation rel)
 			(errcode(ERRCODE_FENCING_MISSING_TOKEN),
 			 errmsg("cannot truncate fenced table \"%s\"",
 					RelationGetRelationName(rel)),
-			 errdetail("TRUNCATE carries no token, and would forget the marks of all rows."),
-			 errhint("Use DELETE with the tokens of the rows. A superuser can set fencing.enforcement to off for the transaction."),
+			 errdetail(
+				 "TRUNCATE carries no token, and would forget the marks of all rows."),
+			 errhint(
+				 "Use DELETE with the tokens of the rows. A superuser can set fencing.enforcement to off for the transaction."),
 			 errtable(rel)));
 }
 
@@ -238,13 +243,14 @@ void
 fencing_deadline_passed(TimestampTz deadline, TimestampTz now)
 {
 	/* timestamptz_to_str has one buffer for all its results */
-	char	   *at = pstrdup(timestamptz_to_str(deadline));
+	char *at = pstrdup(timestamptz_to_str(deadline));
 
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_DEADLINE_PASSED),
 			 errmsg("transaction cannot commit after its deadline"),
 			 errdetail("Deadline %s, now %s.", at, timestamptz_to_str(now)),
-			 errhint("The lease behind this work may have ended. Acquire the resource again, read again, and repeat the work.")));
+			 errhint(
+				 "The lease behind this work may have ended. Acquire the resource again, read again, and repeat the work.")));
 }
 
 void
@@ -252,7 +258,8 @@ fencing_stale_aborted(void)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_STALE_TOKEN),
-			 errmsg("transaction cannot commit: a write in it was refused as stale"),
+			 errmsg(
+				 "transaction cannot commit: a write in it was refused as stale"),
 			 errdetail("The error was caught, and fencing.stale_aborts is on."),
 			 errhint("Roll back: another holder owns the resource.")));
 }
@@ -263,8 +270,10 @@ fencing_serialization_failure(const char *resource)
 	ereport(ERROR,
 			(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
 			 errmsg("could not serialize access to resource \"%s\"", resource),
-			 errdetail("An earlier holder's transaction ended after this transaction's snapshot was taken."),
-			 errhint("Retry the transaction, and claim the resource in its first statement.")));
+			 errdetail(
+				 "An earlier holder's transaction ended after this transaction's snapshot was taken."),
+			 errhint(
+				 "Retry the transaction, and claim the resource in its first statement.")));
 }
 
 void
@@ -273,9 +282,11 @@ fencing_tokens_exhausted(const char *resource, int64 last)
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_TOKEN_OUT_OF_RANGE),
 			 errmsg("no token is left for resource \"%s\"", resource),
-			 errdetail("Resource \"%s\": the next token would have to be above "
-					   INT64_FORMAT ".", resource, last),
-			 errhint("If a wrong token raised the mark, an administrator can lower it with fencing.set_mark.")));
+			 errdetail("Resource \"%s\": the next token would have to be above " INT64_FORMAT
+					   ".",
+					   resource, last),
+			 errhint(
+				 "If a wrong token raised the mark, an administrator can lower it with fencing.set_mark.")));
 }
 
 void

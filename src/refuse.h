@@ -4,7 +4,7 @@
  *		Every refusal that a user can meet: its SQLSTATE and its words.
  *
  * None of these functions takes a lock or touches a table.  Those declared
- * pg_attribute_noreturn raise an ERROR; what they say is built in
+ * pg_noreturn raise an ERROR; what they say is built in
  * ErrorContext, so nothing has to be freed.
  *
  *-------------------------------------------------------------------------
@@ -15,39 +15,42 @@
 #include "datatype/timestamp.h"
 #include "utils/rel.h"
 
+#include "compat.h"
+
 /* Class ZF: implementation-defined, evicted by no pool, retried by no layer */
 #define ERRCODE_FENCING_STALE_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '1')
 #define ERRCODE_FENCING_MISSING_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '2')
 #define ERRCODE_FENCING_DEADLINE_PASSED MAKE_SQLSTATE('Z', 'F', '0', '0', '3')
-#define ERRCODE_FENCING_TOKEN_OUT_OF_RANGE MAKE_SQLSTATE('Z', 'F', '0', '0', '6')
+#define ERRCODE_FENCING_TOKEN_OUT_OF_RANGE                                    \
+	MAKE_SQLSTATE('Z', 'F', '0', '0', '6')
 #define ERRCODE_FENCING_BROKEN_FENCE MAKE_SQLSTATE('Z', 'F', '0', '0', '9')
 
 /* Why a token was not accepted. */
 typedef enum RefusalKind
 {
-	REFUSAL_STALE,				/* lower than the mark */
-	REFUSAL_STALE_EQUAL,		/* equal to the mark of a strict fence */
-	REFUSAL_MISSING,			/* there is none */
-	REFUSAL_STEP,				/* more than max_step above the mark */
-	REFUSAL_NEVER_ISSUED,		/* the database's issuer has not reached it */
-	REFUSAL_INVALID				/* lower than 1 */
+	REFUSAL_STALE,		  /* lower than the mark */
+	REFUSAL_STALE_EQUAL,  /* equal to the mark of a strict fence */
+	REFUSAL_MISSING,	  /* there is none */
+	REFUSAL_STEP,		  /* more than max_step above the mark */
+	REFUSAL_NEVER_ISSUED, /* the database's issuer has not reached it */
+	REFUSAL_INVALID		  /* lower than 1 */
 } RefusalKind;
 
 /* What was refused.  Fields that do not apply to the kind are not read. */
 typedef struct Refusal
 {
 	RefusalKind kind;
-	Relation	rel;			/* the fenced table, NULL for a claim */
+	Relation rel; /* the fenced table, NULL for a claim */
 	const char *resource;
-	int64		token;
-	int64		mark;
-	int64		limit;			/* max_step, or the last token issued */
-	const char *column;			/* token column of a row mark, else NULL */
-	bool		accept_column;	/* may the column carry the token? */
+	int64 token;
+	int64 mark;
+	int64 limit;		/* max_step, or the last token issued */
+	const char *column; /* token column of a row mark, else NULL */
+	bool accept_column; /* may the column carry the token? */
 } Refusal;
 
 /* Raises the refusal: ZF001, ZF002, ZF006 or, for an invalid token, 22023. */
-extern void fencing_refuse(const Refusal *refusal) pg_attribute_noreturn();
+pg_noreturn extern void fencing_refuse(const Refusal *refusal);
 
 /*
  * Shadow: says in the server log what would have been refused, and returns.
@@ -60,42 +63,39 @@ extern void fencing_refuse_log_rest(void);
 extern void fencing_refuse_end_of_transaction(void);
 
 /* ZF009.  "problem" and "hint" are sentences. */
-extern void fencing_broken_fence(Relation rel, const char *problem,
-								 const char *hint) pg_attribute_noreturn();
+pg_noreturn extern void fencing_broken_fence(Relation rel, const char *problem,
+											 const char *hint);
 
 /* 22004: a template column of the row is NULL.  22023: name empty, too long. */
-extern void fencing_null_key(Relation rel,
-							 const char *column) pg_attribute_noreturn();
-extern void fencing_bad_name(Relation rel, bool empty) pg_attribute_noreturn();
+pg_noreturn extern void fencing_null_key(Relation rel, const char *column);
+pg_noreturn extern void fencing_bad_name(Relation rel, bool empty);
 
 /* ZF002: TRUNCATE carries no token. */
-extern void fencing_refuse_truncate(Relation rel) pg_attribute_noreturn();
+pg_noreturn extern void fencing_refuse_truncate(Relation rel);
 extern void fencing_truncate_in_shadow(Relation rel);
 
 /* ZF003 at commit or PREPARE TRANSACTION. */
-extern void fencing_deadline_passed(TimestampTz deadline, TimestampTz now)
-	pg_attribute_noreturn();
+pg_noreturn extern void fencing_deadline_passed(TimestampTz deadline,
+												TimestampTz now);
 
 /* ZF001 at commit: a stale write was refused before, and caught. */
-extern void fencing_stale_aborted(void) pg_attribute_noreturn();
+pg_noreturn extern void fencing_stale_aborted(void);
 
 /* 40001: an owner that this transaction's snapshot does not know. */
-extern void fencing_serialization_failure(const char *resource)
-	pg_attribute_noreturn();
+pg_noreturn extern void fencing_serialization_failure(const char *resource);
 
 /* ZF006: no larger token can be made. */
-extern void fencing_tokens_exhausted(const char *resource, int64 last)
-	pg_attribute_noreturn();
+pg_noreturn extern void fencing_tokens_exhausted(const char *resource,
+												 int64 last);
 
 /* 22023: an argument of a function; "hint" is a sentence. */
-extern void fencing_bad_argument(const char *argument, const char *what,
-								 const char *hint) pg_attribute_noreturn();
+pg_noreturn extern void
+fencing_bad_argument(const char *argument, const char *what, const char *hint);
 
 /* 22023: a token below 1 given as an argument. */
-extern void fencing_bad_token(int64 token) pg_attribute_noreturn();
+pg_noreturn extern void fencing_bad_token(int64 token);
 
 /* 39P01: a trigger function was attached or called in another way. */
-extern void fencing_trigger_misuse(const char *function)
-	pg_attribute_noreturn();
+pg_noreturn extern void fencing_trigger_misuse(const char *function);
 
-#endif							/* FENCING_REFUSE_H */
+#endif /* FENCING_REFUSE_H */

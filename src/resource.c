@@ -34,13 +34,13 @@
 
 /* Settings that output functions of the core types look at. */
 static const char *const pinned_settings[][2] = {
-	{"bytea_output", "hex"},
-	{"datestyle", "ISO, MDY"},
-	{"extra_float_digits", "1"},
-	{"intervalstyle", "postgres"},
-	{"lc_monetary", "C"},
-	{"search_path", "pg_catalog"},
-	{"timezone", "UTC"},
+	{"bytea_output",		 "hex"		  },
+	 {"datestyle",		   "ISO, MDY"	 },
+	{"extra_float_digits", "1"		  },
+	 {"intervalstyle",	   "postgres"	 },
+	{"lc_monetary",		"C"		   },
+	 {"search_path",		 "pg_catalog"},
+	{"timezone",			 "UTC"		  },
 };
 
 static ValueOutput classify_output(Oid type, Oid outfunc);
@@ -52,7 +52,7 @@ fencing_template_parse(const char *text, ResourceTemplate *tmpl)
 {
 	StringInfoData literal;
 	const char *p = text;
-	int			maxparts = 2;
+	int maxparts = 2;
 
 	/* each piece but the last ends at a '{', so this many are enough */
 	for (const char *q = text; *q; q++)
@@ -119,8 +119,8 @@ fencing_template_bind(ResourceTemplate *tmpl, TupleDesc desc,
 	for (int i = 0; i < tmpl->nparts; i++)
 	{
 		TemplatePart *part = &tmpl->parts[i];
-		Oid			outfunc;
-		bool		varlena;
+		Oid outfunc;
+		bool varlena;
 		Form_pg_attribute att = NULL;
 
 		if (part->column == NULL)
@@ -154,14 +154,14 @@ NameProblem
 fencing_template_apply(ResourceTemplate *tmpl, HeapTuple row, TupleDesc desc,
 					   ResourceName *name, const char **column)
 {
-	char	   *at = name->data;
-	char	   *end = name->data + FENCING_RESOURCE_MAX;
+	char *at = name->data;
+	char *end = name->data + FENCING_RESOURCE_MAX;
 
 	for (int i = 0; i < tmpl->nparts; i++)
 	{
 		TemplatePart *part = &tmpl->parts[i];
-		Datum		value;
-		bool		isnull;
+		Datum value;
+		bool isnull;
 
 		if (part->literal_len > end - at)
 			return NAME_TOO_LONG;
@@ -183,8 +183,8 @@ fencing_template_apply(ResourceTemplate *tmpl, HeapTuple row, TupleDesc desc,
 		 */
 		if (part->output <= OUTPUT_INT8)
 		{
-			char		digits[MAXINT8LEN + 1];
-			int			len;
+			char digits[MAXINT8LEN + 1];
+			int len;
 
 			if (part->output == OUTPUT_INT8)
 				len = pg_lltoa(DatumGetInt64(value), digits);
@@ -205,7 +205,7 @@ fencing_template_apply(ResourceTemplate *tmpl, HeapTuple row, TupleDesc desc,
 			append_value(part, value, &buf);
 			for (int c = 0; c < buf.len; c++)
 			{
-				bool		escape = tmpl->ncolumns > 1 &&
+				bool escape = tmpl->ncolumns > 1 &&
 					(buf.data[c] == ':' || buf.data[c] == '\\');
 
 				if (at + escape >= end)
@@ -229,10 +229,8 @@ fencing_template_differs(const ResourceTemplate *tmpl, HeapTuple a,
 	for (int i = 0; i < tmpl->nparts; i++)
 	{
 		const TemplatePart *part = &tmpl->parts[i];
-		Datum		va,
-					vb;
-		bool		na,
-					nb;
+		Datum va, vb;
+		bool na, nb;
 
 		if (part->column == NULL)
 			continue;
@@ -240,8 +238,9 @@ fencing_template_differs(const ResourceTemplate *tmpl, HeapTuple a,
 		vb = heap_getattr(b, part->attnum, desc, &nb);
 		if (na != nb)
 			return true;
-		if (!na && !(part->byval ? va == vb
-					 : datumIsEqual(va, vb, false, part->typlen)))
+		if (!na &&
+			!(part->byval ? va == vb
+						  : datumIsEqual(va, vb, false, part->typlen)))
 			return true;
 	}
 	return false;
@@ -251,7 +250,7 @@ void
 fencing_resource_from_arg(Datum arg, bool isnull, const char *what,
 						  ResourceName *name)
 {
-	text	   *t;
+	text *t;
 
 	if (isnull)
 		fencing_bad_argument(what, "NULL", "Give the name of a resource.");
@@ -296,7 +295,7 @@ classify_output(Oid type, Oid outfunc)
 	if (get_typtype(type) == TYPTYPE_ENUM)
 		return OUTPUT_PLAIN;
 	return func_volatile(outfunc) == PROVOLATILE_IMMUTABLE ? OUTPUT_PLAIN
-		: OUTPUT_PINNED;
+														   : OUTPUT_PINNED;
 }
 
 /* The text of a value whose type is not an integer. */
@@ -305,7 +304,7 @@ append_value(TemplatePart *part, Datum value, StringInfo buf)
 {
 	if (part->output == OUTPUT_TEXT)
 	{
-		text	   *t = DatumGetTextPP(value);
+		text *t = DatumGetTextPP(value);
 
 		appendBinaryStringInfo(buf, VARDATA_ANY(t), VARSIZE_ANY_EXHDR(t));
 	}
@@ -322,8 +321,8 @@ append_value(TemplatePart *part, Datum value, StringInfo buf)
 static char *
 pinned_output(FmgrInfo *outfunc, Datum value)
 {
-	int			level = NewGUCNestLevel();
-	char	   *result;
+	int level = NewGUCNestLevel();
+	char *result;
 
 	for (int i = 0; i < (int) lengthof(pinned_settings); i++)
 		(void) set_config_option(pinned_settings[i][0], pinned_settings[i][1],

@@ -25,31 +25,31 @@ typedef struct ResourceName
 /* How a column's value becomes text. */
 typedef enum ValueOutput
 {
-	OUTPUT_INT2,				/* written here, without the type's function */
+	OUTPUT_INT2, /* written here, without the type's function */
 	OUTPUT_INT4,
 	OUTPUT_INT8,
-	OUTPUT_TEXT,				/* the bytes of a text, varchar or bpchar */
-	OUTPUT_PLAIN,				/* output function that obeys no setting */
-	OUTPUT_PINNED				/* output function called under fixed settings */
+	OUTPUT_TEXT,  /* the bytes of a text, varchar or bpchar */
+	OUTPUT_PLAIN, /* output function that obeys no setting */
+	OUTPUT_PINNED /* output function called under fixed settings */
 } ValueOutput;
 
 /* One piece of a template: literal text, then perhaps a column. */
 typedef struct TemplatePart
 {
-	char *literal;				/* text before the column, braces undoubled */
+	char *literal; /* text before the column, braces undoubled */
 	int literal_len;
-	char *column;				/* column name, NULL in a trailing piece */
-	AttrNumber attnum;			/* of the column; resolved by bind */
-	bool byval;					/* the column's pg_type.typbyval */
-	int16 typlen;				/* and typlen */
-	ValueOutput output;			/* how its value is written */
-	FmgrInfo outfunc;			/* for OUTPUT_PLAIN and OUTPUT_PINNED */
+	char *column;		/* column name, NULL in a trailing piece */
+	AttrNumber attnum;	/* of the column; resolved by bind */
+	bool byval;			/* the column's pg_type.typbyval */
+	int16 typlen;		/* and typlen */
+	ValueOutput output; /* how its value is written */
+	FmgrInfo outfunc;	/* for OUTPUT_PLAIN and OUTPUT_PINNED */
 } TemplatePart;
 
 typedef struct ResourceTemplate
 {
 	int nparts;
-	int ncolumns;				/* pieces that have a column */
+	int ncolumns; /* pieces that have a column */
 	TemplatePart *parts;
 } ResourceTemplate;
 
@@ -75,9 +75,9 @@ extern const char *fencing_template_bind(ResourceTemplate *tmpl,
 typedef enum NameProblem
 {
 	NAME_OK,
-	NAME_NULL_COLUMN,			/* a template column is NULL */
-	NAME_EMPTY,					/* no byte in it */
-	NAME_TOO_LONG				/* more than FENCING_RESOURCE_MAX bytes */
+	NAME_NULL_COLUMN, /* a template column is NULL */
+	NAME_EMPTY,		  /* no byte in it */
+	NAME_TOO_LONG	  /* more than FENCING_RESOURCE_MAX bytes */
 } NameProblem;
 
 /*
@@ -95,24 +95,23 @@ extern NameProblem fencing_template_apply(ResourceTemplate *tmpl,
  * Do two rows differ in a template column, compared as stored bytes?  False
  * means that they certainly have the same name; true that they may not.
  */
-extern bool fencing_template_differs(const ResourceTemplate *tmpl,
-									 HeapTuple a, HeapTuple b,
-									 TupleDesc desc);
+extern bool fencing_template_differs(const ResourceTemplate *tmpl, HeapTuple a,
+									 HeapTuple b, TupleDesc desc);
 
 /*
  * Copies a text argument into *name.  Raises 22023 if it is NULL, empty or
  * too long; "what" names the argument in the message.
  */
-extern void fencing_resource_from_arg(Datum arg, bool isnull,
-									  const char *what, ResourceName *name);
+extern void fencing_resource_from_arg(Datum arg, bool isnull, const char *what,
+									  ResourceName *name);
 
 /* Total order of names: byte by byte, as collation "C" has it. */
 static inline int
 fencing_name_cmp(const char *a, int alen, const char *b, int blen)
 {
-	int			c = memcmp(a, b, Min(alen, blen));
+	int c = memcmp(a, b, Min(alen, blen));
 
 	return c != 0 ? c : alen - blen;
 }
 
-#endif							/* FENCING_RESOURCE_H */
+#endif /* FENCING_RESOURCE_H */

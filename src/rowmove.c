@@ -35,22 +35,22 @@
 typedef enum MoveState
 {
 	MOVE_NONE,
-	MOVE_UPDATED,				/* the first firing has been seen */
-	MOVE_DELETED				/* and the second */
+	MOVE_UPDATED, /* the first firing has been seen */
+	MOVE_DELETED  /* and the second */
 } MoveState;
 
 static struct
 {
-	MoveState	state;
-	Oid			relid;			/* old partition */
-	ItemPointerData tid;		/* the row's old version */
-	TupleTableSlot *slot;		/* where the executor keeps it; not followed */
-	CommandId	command;
-	int			depth;
-	int64		token;
-	bool		buried;
-	ResourceName name;			/* new name */
-}			move;
+	MoveState state;
+	Oid relid;			  /* old partition */
+	ItemPointerData tid;  /* the row's old version */
+	TupleTableSlot *slot; /* where the executor keeps it; not followed */
+	CommandId command;
+	int depth;
+	int64 token;
+	bool buried;
+	ResourceName name; /* new name */
+} move;
 
 static CommandId
 statement_command(void)
@@ -104,8 +104,7 @@ fencing_rowmove_is_insert(const TriggerData *trigdata,
 	if (move.state != MOVE_DELETED ||
 		!trigdata->tg_relation->rd_rel->relispartition ||
 		move.command != statement_command() ||
-		move.depth != fencing_trigger_depth() ||
-		move.token != token ||
+		move.depth != fencing_trigger_depth() || move.token != token ||
 		move.name.len != name->len ||
 		memcmp(move.name.data, name->data, name->len) != 0)
 		return false;

@@ -33,6 +33,6 @@ extern bool fencing_rowmove_is_insert(const TriggerData *trigdata,
 									  const ResourceName *name, int64 token);
 
 /* Under how many triggers does this one run?  1: of the client's statement. */
-extern int	fencing_trigger_depth(void);
+extern int fencing_trigger_depth(void);
 
-#endif							/* FENCING_ROWMOVE_H */
+#endif /* FENCING_ROWMOVE_H */

@@ -54,10 +54,10 @@
 static const char *const store_names[STORE_KINDS] = {"marks", "issued"};
 
 /* Known OIDs; InvalidOid until looked up and after an invalidation. */
-static Oid	store_oids[STORE_KINDS];
-static Oid	store_indexes[STORE_KINDS];
+static Oid store_oids[STORE_KINDS];
+static Oid store_indexes[STORE_KINDS];
 
-uint64		fencing_store_generation = 1;
+uint64 fencing_store_generation = 1;
 
 static void relcache_callback(Datum arg, Oid relid);
 
@@ -79,22 +79,23 @@ relcache_callback(Datum arg, Oid relid)
 Oid
 fencing_relation_oid(const char *relname)
 {
-	Oid			schema = get_namespace_oid(FENCING_SCHEMA, false);
-	Oid			relid = get_relname_relid(relname, schema);
+	Oid schema = get_namespace_oid(FENCING_SCHEMA, false);
+	Oid relid = get_relname_relid(relname, schema);
 
 	if (!OidIsValid(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation \"%s.%s\" does not exist", FENCING_SCHEMA,
 						relname),
-				 errhint("Is extension \"fencing\" installed in this database, and in the version of its library?")));
+				 errhint(
+					 "Is extension \"fencing\" installed in this database, and in the version of its library?")));
 	return relid;
 }
 
 void
 fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 {
-	Oid			relid = store_oids[kind];
+	Oid relid = store_oids[kind];
 
 	if (!OidIsValid(relid))
 	{
@@ -118,8 +119,8 @@ fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 void
 fencing_store_close(Store *store)
 {
-	LOCKMODE	release = store->lockmode == AccessShareLock ? AccessShareLock
-		: NoLock;
+	LOCKMODE release = store->lockmode == AccessShareLock ? AccessShareLock
+														  : NoLock;
 
 	ExecDropSingleTupleTableSlot(store->slot);
 	if (store->snapshot)
@@ -132,8 +133,8 @@ fencing_store_close(Store *store)
 static int64
 slot_token(TupleTableSlot *slot)
 {
-	bool		isnull;
-	Datum		token = slot_getattr(slot, STORE_ATT_TOKEN, &isnull);
+	bool isnull;
+	Datum token = slot_getattr(slot, STORE_ATT_TOKEN, &isnull);
 
 	Assert(!isnull);
 	return DatumGetInt64(token);
@@ -145,16 +146,16 @@ fencing_store_find(Store *store, const char *name, int len, int64 *token)
 	union
 	{
 		struct varlena header;
-		char		data[VARHDRSZ + FENCING_RESOURCE_MAX];
-	}			key;
+		char data[VARHDRSZ + FENCING_RESOURCE_MAX];
+	} key;
 	ScanKeyData scankey;
 	IndexScanDesc scan;
-	bool		found;
+	bool found;
 
 	SET_VARSIZE(&key, VARHDRSZ + len);
 	memcpy(VARDATA(&key), name, len);
-	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber,
-				F_TEXTEQ, PointerGetDatum(&key));
+	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(&key));
 	Assert(scankey.sk_collation == C_COLLATION_OID);
 
 	if (store->snapshot)
@@ -177,9 +178,9 @@ fencing_store_find(Store *store, const char *name, int len, int64 *token)
 TM_Result
 fencing_store_lock(Store *store, LockTupleMode mode, bool wait, int64 *token)
 {
-	ItemPointerData tid = store->tid;	/* follows the versions */
+	ItemPointerData tid = store->tid; /* follows the versions */
 	TM_FailureData failure;
-	TM_Result	result;
+	TM_Result result;
 
 	ExecClearTuple(store->slot);
 	result = table_tuple_lock(store->rel, &tid, store->snapshot, store->slot,
@@ -204,20 +205,19 @@ fencing_store_lock(Store *store, LockTupleMode mode, bool wait, int64 *token)
 			elog(ERROR, "unexpected result %d of locking a row of \"%s\"",
 				 (int) result, RelationGetRelationName(store->rel));
 	}
-	return result;				/* not reached */
+	return result; /* not reached */
 }
 
 void
 fencing_store_update(Store *store, int64 token)
 {
-	bool		should_free;
-	HeapTuple	old = ExecFetchSlotHeapTuple(store->slot, false, &should_free);
-	HeapTuple	new;
-	int			cols[2] = {STORE_ATT_TOKEN, STORE_ATT_UPDATED};
-	Datum		values[2] = {
-		Int64GetDatum(token), TimestampTzGetDatum(GetCurrentTimestamp())
-	};
-	bool		nulls[2] = {false, false};
+	bool should_free;
+	HeapTuple old = ExecFetchSlotHeapTuple(store->slot, false, &should_free);
+	HeapTuple new;
+	int cols[2] = {STORE_ATT_TOKEN, STORE_ATT_UPDATED};
+	Datum values[2] = {Int64GetDatum(token),
+					   TimestampTzGetDatum(GetCurrentTimestamp())};
+	bool nulls[2] = {false, false};
 
 	new = heap_modify_tuple_by_cols(old, RelationGetDescr(store->rel), 2, cols,
 									values, nulls);
@@ -231,26 +231,26 @@ fencing_store_update(Store *store, int64 token)
 bool
 fencing_store_insert(Store *store, const char *name, int len, int64 token)
 {
-	EState	   *estate = CreateExecutorState();
+	EState *estate = CreateExecutorState();
 	ResultRelInfo *target = makeNode(ResultRelInfo);
 	TupleTableSlot *slot = store->slot;
-	bool		inserted = false;
+	bool inserted = false;
 
 	InitResultRelInfo(target, store->rel, 0, NULL, 0);
 	ExecOpenIndices(target, true);
 
 	for (;;)
 	{
-		uint32		spec;
-		bool		conflict;
+		uint32 spec;
+		bool conflict;
 
 		ExecClearTuple(slot);
 		memset(slot->tts_isnull, false, STORE_NATTS * sizeof(bool));
-		slot->tts_values[STORE_ATT_RESOURCE - 1] =
-			PointerGetDatum(cstring_to_text_with_len(name, len));
+		slot->tts_values[STORE_ATT_RESOURCE - 1] = PointerGetDatum(
+			cstring_to_text_with_len(name, len));
 		slot->tts_values[STORE_ATT_TOKEN - 1] = Int64GetDatum(token);
-		slot->tts_values[STORE_ATT_UPDATED - 1] =
-			TimestampTzGetDatum(GetCurrentTimestamp());
+		slot->tts_values[STORE_ATT_UPDATED - 1] = TimestampTzGetDatum(
+			GetCurrentTimestamp());
 		ExecStoreVirtualTuple(slot);
 
 		if (!fencing_no_conflict(target, slot, estate))
@@ -287,7 +287,8 @@ fencing_store_is_own(const Store *store)
 
 	/* xmin changes to frozen at most, which ours cannot do yet */
 	Assert(TTS_IS_BUFFERTUPLE(store->slot));
-	return TransactionIdIsCurrentTransactionId(HeapTupleHeaderGetXmin(slot->base.tuple->t_data));
+	return TransactionIdIsCurrentTransactionId(
+		HeapTupleHeaderGetXmin(slot->base.tuple->t_data));
 }
 
 /* Is a transaction another one, and not over in the view of a snapshot? */
@@ -309,12 +310,11 @@ fencing_store_is_newer(const Store *store, Snapshot snapshot)
 {
 	BufferHeapTupleTableSlot *slot = (BufferHeapTupleTableSlot *) store->slot;
 	HeapTupleHeader header = slot->base.tuple->t_data;
-	TransactionId xmin,
-				xmax;
-	uint16		infomask;
+	TransactionId xmin, xmax;
+	uint16 infomask;
 	MultiXactMember *members;
-	int			nmembers;
-	bool		newer = false;
+	int nmembers;
+	bool newer = false;
 
 	/* xmax and infomask belong together */
 	LockBuffer(slot->buffer, BUFFER_LOCK_SHARE);

@@ -18,20 +18,20 @@
 /* The tables: (resource text COLLATE "C" PRIMARY KEY, token, updated_at). */
 typedef enum StoreKind
 {
-	STORE_MARKS,				/* fencing.marks: the highest token accepted */
-	STORE_ISSUED,				/* fencing.issued: the last token handed out */
+	STORE_MARKS,  /* fencing.marks: the highest token accepted */
+	STORE_ISSUED, /* fencing.issued: the last token handed out */
 	STORE_KINDS
 } StoreKind;
 
 /* An open store, and the row that was found or locked last. */
 typedef struct Store
 {
-	Relation	rel;
-	Relation	index;
-	Snapshot	snapshot;		/* registered; of the last find */
-	TupleTableSlot *slot;		/* the row */
-	ItemPointerData tid;		/* where the last find saw it */
-	LOCKMODE	lockmode;
+	Relation rel;
+	Relation index;
+	Snapshot snapshot;	  /* registered; of the last find */
+	TupleTableSlot *slot; /* the row */
+	ItemPointerData tid;  /* where the last find saw it */
+	LOCKMODE lockmode;
 } Store;
 
 /*
@@ -87,7 +87,7 @@ extern bool fencing_store_is_own(const Store *store);
 extern bool fencing_store_is_newer(const Store *store, Snapshot snapshot);
 
 /* The OID of a relation in the extension's schema; raises if it is missing. */
-extern Oid	fencing_relation_oid(const char *relname);
+extern Oid fencing_relation_oid(const char *relname);
 
 /*
  * Incremented whenever a relation of the extension may have been dropped or
@@ -97,4 +97,4 @@ extern uint64 fencing_store_generation;
 
 extern void fencing_store_init(void);
 
-#endif							/* FENCING_STORE_H */
+#endif /* FENCING_STORE_H */

@@ -31,14 +31,14 @@
 
 typedef struct PresentedToken
 {
-	int64		token;
-	uint32		offset;			/* of the name's bytes from the block's begin */
-	uint32		len;
+	int64 token;
+	uint32 offset; /* of the name's bytes from the block's begin */
+	uint32 len;
 } PresentedToken;
 
 typedef struct PresentedTokens
 {
-	int			count;
+	int count;
 	PresentedToken entries[FLEXIBLE_ARRAY_MEMBER];
 } PresentedTokens;
 
@@ -46,7 +46,7 @@ typedef struct PresentedTokens
 static char *tokens_setting = NULL;
 static PresentedTokens *presented = NULL;
 
-uint64		fencing_tokens_generation = 1;
+uint64 fencing_tokens_generation = 1;
 
 PG_FUNCTION_INFO_V1(fencing_present_one);
 PG_FUNCTION_INFO_V1(fencing_present_many);
@@ -56,8 +56,8 @@ static bool check_tokens(char **newval, void **extra, GucSource source);
 static void assign_tokens(const char *newval, void *extra);
 static bool read_item(const char **p, char *name, uint32 *len, int64 *token);
 static const char *skip_space(const char *p);
-static int	entry_cmp(const void *a, const void *b, void *block);
-static int	token_arg_cmp(const void *a, const void *b);
+static int entry_cmp(const void *a, const void *b, void *block);
+static int token_arg_cmp(const void *a, const void *b);
 static void append_item(StringInfo buf, const char *name, int len,
 						int64 token);
 
@@ -100,16 +100,16 @@ fencing_tokens_count(void)
 static int
 lower_bound(const char *name, int len)
 {
-	int			low = 0;
-	int			high = presented->count;
+	int low = 0;
+	int high = presented->count;
 
 	while (low < high)
 	{
-		int			mid = low + (high - low) / 2;
+		int mid = low + (high - low) / 2;
 		const PresentedToken *entry = &presented->entries[mid];
 
-		if (fencing_name_cmp(entry_name(presented, entry), entry->len,
-							 name, len) < 0)
+		if (fencing_name_cmp(entry_name(presented, entry), entry->len, name,
+							 len) < 0)
 			low = mid + 1;
 		else
 			high = mid;
@@ -121,7 +121,7 @@ int64
 fencing_token_for(const char *name, int len)
 {
 	const PresentedToken *entry;
-	int			at;
+	int at;
 
 	if (presented == NULL)
 		return 0;
@@ -139,7 +139,7 @@ bool
 fencing_tokens_with_prefix(const char *prefix, int len)
 {
 	const PresentedToken *entry;
-	int			at;
+	int at;
 
 	if (presented == NULL)
 		return false;
@@ -160,13 +160,13 @@ static bool
 check_tokens(char **newval, void **extra, GucSource source)
 {
 	const char *p;
-	char		name[FENCING_RESOURCE_MAX + 1];
-	uint32		len;
-	int64		token;
-	int			count = 0;
-	int			unique = 0;
-	size_t		bytes = 0;
-	char	   *at;
+	char name[FENCING_RESOURCE_MAX + 1];
+	uint32 len;
+	int64 token;
+	int count = 0;
+	int unique = 0;
+	size_t bytes = 0;
+	char *at;
 	PresentedTokens *block;
 
 	p = skip_space(*newval);
@@ -193,8 +193,9 @@ check_tokens(char **newval, void **extra, GucSource source)
 	}
 
 	/* second pass: build it */
-	block = fencing_guc_malloc(LOG, offsetof(PresentedTokens, entries) +
-							   count * sizeof(PresentedToken) + bytes);
+	block = fencing_guc_malloc(LOG,
+							   offsetof(PresentedTokens, entries) +
+								   count * sizeof(PresentedToken) + bytes);
 	if (block == NULL)
 		return false;
 	at = (char *) &block->entries[count];
@@ -228,8 +229,8 @@ check_tokens(char **newval, void **extra, GucSource source)
 		{
 			if (last->token == entry->token)
 				continue;
-			GUC_check_errdetail("Resource \"%.*s\" has two different tokens, "
-								INT64_FORMAT " and " INT64_FORMAT ".",
+			GUC_check_errdetail("Resource \"%.*s\" has two different tokens, " INT64_FORMAT
+								" and " INT64_FORMAT ".",
 								(int) entry->len, entry_name(block, entry),
 								last->token, entry->token);
 			fencing_guc_free(block);
@@ -257,8 +258,8 @@ static bool
 read_item(const char **p, char *name, uint32 *len, int64 *token)
 {
 	const char *s = *p;
-	uint32		n = 0;
-	uint64		value = 0;
+	uint32 n = 0;
+	uint64 value = 0;
 
 	if (*s == '"')
 	{
@@ -279,7 +280,8 @@ read_item(const char **p, char *name, uint32 *len, int64 *token)
 	else
 	{
 		for (; *s != '\0' && *s != ',' && *s != '=' && *s != '"' &&
-			 !is_space(*s); s++)
+			 !is_space(*s);
+			 s++)
 		{
 			if (n < FENCING_RESOURCE_MAX)
 				name[n] = *s;
@@ -304,7 +306,8 @@ read_item(const char **p, char *name, uint32 *len, int64 *token)
 	if (*s != '=')
 	{
 		GUC_check_errdetail("There is no \"=\" after resource \"%s\".", name);
-		GUC_check_errhint("Names with a comma, an equals sign, a double quote or white space are double-quoted.");
+		GUC_check_errhint(
+			"Names with a comma, an equals sign, a double quote or white space are double-quoted.");
 		return false;
 	}
 	s = skip_space(s + 1);
@@ -316,7 +319,7 @@ read_item(const char **p, char *name, uint32 *len, int64 *token)
 	}
 	for (; is_digit(*s); s++)
 	{
-		int			digit = *s - '0';
+		int digit = *s - '0';
 
 		if (value > (uint64) (PG_INT64_MAX - digit) / 10)
 		{
@@ -361,26 +364,23 @@ token_arg_cmp(const void *a, const void *b)
 	const TokenArg *ta = a;
 	const TokenArg *tb = b;
 
-	return fencing_name_cmp(ta->name.data, ta->name.len,
-							tb->name.data, tb->name.len);
+	return fencing_name_cmp(ta->name.data, ta->name.len, tb->name.data,
+							tb->name.len);
 }
 
 TokenArg *
 fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
 {
-	TokenArg   *args;
-	Datum	   *names,
-			   *tokens;
-	bool	   *null_names,
-			   *null_tokens;
-	int			nnames,
-				ntokens,
-				n = 0;
+	TokenArg *args;
+	Datum *names, *tokens;
+	bool *null_names, *null_tokens;
+	int nnames, ntokens, n = 0;
 
 	if (!arrays)
 	{
 		args = palloc(sizeof(TokenArg));
-		fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
+		fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0
+												  : PG_GETARG_DATUM(0),
 								  PG_ARGISNULL(0), "resource", &args->name);
 		if (PG_ARGISNULL(1))
 			fencing_bad_argument("token", "NULL", "Tokens begin at 1.");
@@ -410,13 +410,13 @@ fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
 	if (nnames != ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("arguments \"resources\" and \"tokens\" differ in length"),
+				 errmsg(
+					 "arguments \"resources\" and \"tokens\" differ in length"),
 				 errdetail("There are %d resources and %d tokens.", nnames,
 						   ntokens),
 				 errhint("Give one token for each resource.")));
 
-	args = palloc_extended(Max(nnames, 1) * sizeof(TokenArg),
-						   MCXT_ALLOC_HUGE);
+	args = palloc_extended(Max(nnames, 1) * sizeof(TokenArg), MCXT_ALLOC_HUGE);
 	for (int i = 0; i < nnames; i++)
 	{
 		fencing_resource_from_arg(names[i], null_names[i],
@@ -463,8 +463,8 @@ fencing_present(const TokenArg *args, int count, FunctionCallInfo fcinfo,
 				int argno)
 {
 	StringInfoData buf;
-	int			old = 0;
-	int			nold = fencing_tokens_count();
+	int old = 0;
+	int nold = fencing_tokens_count();
 
 	/* the deadline first: if it is refused, nothing has changed */
 	if (!PG_ARGISNULL(argno))
@@ -476,8 +476,8 @@ fencing_present(const TokenArg *args, int count, FunctionCallInfo fcinfo,
 	for (int i = 0; i < count || old < nold;)
 	{
 		const PresentedToken *entry = old < nold ? &presented->entries[old]
-			: NULL;
-		int			c;
+												 : NULL;
+		int c;
 
 		if (entry == NULL)
 			c = 1;
@@ -507,7 +507,7 @@ fencing_present(const TokenArg *args, int count, FunctionCallInfo fcinfo,
 static void
 append_item(StringInfo buf, const char *name, int len, int64 token)
 {
-	bool		quote = false;
+	bool quote = false;
 
 	if (buf->len > 0)
 		appendStringInfoString(buf, ", ");
@@ -534,8 +534,8 @@ append_item(StringInfo buf, const char *name, int len, int64 token)
 Datum
 fencing_present_one(PG_FUNCTION_ARGS)
 {
-	int			count;
-	TokenArg   *args = fencing_token_args(fcinfo, false, &count);
+	int count;
+	TokenArg *args = fencing_token_args(fcinfo, false, &count);
 
 	fencing_present(args, count, fcinfo, 2);
 	PG_RETURN_VOID();
@@ -545,8 +545,8 @@ fencing_present_one(PG_FUNCTION_ARGS)
 Datum
 fencing_present_many(PG_FUNCTION_ARGS)
 {
-	int			count;
-	TokenArg   *args = fencing_token_args(fcinfo, true, &count);
+	int count;
+	TokenArg *args = fencing_token_args(fcinfo, true, &count);
 
 	fencing_present(args, count, fcinfo, 2);
 	PG_RETURN_VOID();
@@ -562,11 +562,12 @@ fencing_presented(PG_FUNCTION_ARGS)
 	for (int i = 0; i < fencing_tokens_count(); i++)
 	{
 		const PresentedToken *entry = &presented->entries[i];
-		Datum		values[2];
-		bool		nulls[2] = {false, false};
+		Datum values[2];
+		bool nulls[2] = {false, false};
 
-		values[0] = PointerGetDatum(cstring_to_text_with_len(entry_name(presented, entry),
-															 entry->len));
+		values[0] = PointerGetDatum(
+			cstring_to_text_with_len(entry_name(presented, entry),
+									 entry->len));
 		values[1] = Int64GetDatum(entry->token);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values,
 							 nulls);

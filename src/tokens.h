@@ -16,7 +16,7 @@
 extern uint64 fencing_tokens_generation;
 
 /* The number of presented tokens; none is the usual case. */
-extern int	fencing_tokens_count(void);
+extern int fencing_tokens_count(void);
 
 /*
  * The token presented for a resource, 0 if none.  No allocation, no lock, no
@@ -34,7 +34,7 @@ extern bool fencing_tokens_with_prefix(const char *prefix, int len);
 typedef struct TokenArg
 {
 	ResourceName name;
-	int64		token;
+	int64 token;
 } TokenArg;
 
 /*
@@ -55,4 +55,4 @@ extern void fencing_present(const TokenArg *args, int count,
 
 extern void fencing_tokens_init(void);
 
-#endif							/* FENCING_TOKENS_H */
+#endif /* FENCING_TOKENS_H */
