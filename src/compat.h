@@ -129,4 +129,16 @@ fencing_insert_speculative_entries(ResultRelInfo *target, TupleTableSlot *slot,
 #endif
 }
 
+/* Parameters of an ExecutorRun hook, and the same passed on. */
+#if PG_VERSION_NUM >= 180000
+#define FENCING_RUN_PARAMETERS                                                \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count
+#define FENCING_RUN_ARGUMENTS queryDesc, direction, count
+#else
+#define FENCING_RUN_PARAMETERS                                                \
+	QueryDesc *queryDesc, ScanDirection direction, uint64 count,              \
+		bool execute_once
+#define FENCING_RUN_ARGUMENTS queryDesc, direction, count, execute_once
+#endif
+
 #endif /* FENCING_COMPAT_H */

@@ -180,10 +180,13 @@ fencing_unfence(PG_FUNCTION_ARGS)
 	rel = open_to_declare(relid, AccessExclusiveLock);
 	guard = fencing_guard_trigger(rel);
 	if (guard && guard->tgisclone)
-		refuse_relation(rel,
-						"It is a partition; its fence belongs to a table above it.",
-						"Call fencing.unfence on the partitioned table.");
-
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("cannot remove the fence of partition \"%s\" alone",
+						RelationGetRelationName(rel)),
+				 errdetail("The fence belongs to a table above it."),
+				 errhint("Call fencing.unfence on the partitioned table."),
+				 errtable(rel)));
 	relation_close(rel, NoLock);
 
 	SPI_connect();

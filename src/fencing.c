@@ -6,8 +6,9 @@
  * Dependencies point one way.  guard.c, claim.c and declare.c are what SQL
  * calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
  * and deadline.c (settings), commit.c (what must hold before a commit); below
- * those store.c (the tables), issuer.c, resource.c (names), and refuse.c, which
- * everybody may call and which calls nobody but to note a refusal.
+ * those store.c (the tables), issuer.c, resource.c (names), statement.c (the
+ * running statement), and refuse.c, which everybody may call and which calls
+ * nobody but to note a refusal.
  *
  *-------------------------------------------------------------------------
  */
@@ -20,6 +21,7 @@
 #include "deadline.h"
 #include "fence.h"
 #include "fencing.h"
+#include "statement.h"
 #include "store.h"
 #include "tokens.h"
 
@@ -55,6 +57,7 @@ _PG_init(void)
 	fencing_deadline_init();
 	MarkGUCPrefixReserved("fencing");
 
+	fencing_statement_init();
 	fencing_store_init();
 	fencing_fence_init();
 	fencing_commit_init();

@@ -38,6 +38,7 @@
 #include "mark.h"
 #include "refuse.h"
 #include "rowmove.h"
+#include "statement.h"
 #include "tokens.h"
 
 /* One call of the guard. */
@@ -199,13 +200,15 @@ guard_row_update(Write *write)
 	bool named;
 
 	/*
-	 * What the statement itself gives the column; not what an ORM's trigger
-	 * or an omitted column left there.  NULL is no token.
+	 * What the statement itself gives the column; not what an omitted column
+	 * has from before.  NULL is no token.
 	 */
 	token = presented_for(write, old, &named);
 	has_token = token != 0;
 	if (fence->decl.accept_column && !new_isnull &&
-		is_set(write, fence->token_attnum))
+		is_set(write, fence->token_attnum) &&
+		(column != mark ||
+		 !fencing_statement_may_omit(write->rel, fence->token_attnum)))
 	{
 		column_token = column;
 		if (!has_token)

@@ -101,7 +101,8 @@ fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 	{
 		relid = fencing_relation_oid(store_names[kind]);
 		store->rel = table_open(relid, lockmode);
-		store_indexes[kind] = RelationGetPrimaryKeyIndex(store->rel);
+		list_free(RelationGetIndexList(store->rel)); /* fills in rd_pkindex */
+		store_indexes[kind] = store->rel->rd_pkindex;
 		if (!OidIsValid(store_indexes[kind]))
 			elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
 				 store_names[kind]);
