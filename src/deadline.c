@@ -56,6 +56,7 @@ fencing_deadline_lower(TimestampTz deadline)
 			ereport(ERROR,
 					(errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE),
 					 errmsg("timestamp out of range")));
+		tm.tm_isdst = 0; /* known, or EncodeDateTime leaves the zone out */
 		EncodeDateTime(&tm, fsec, true, tz, NULL, USE_ISO_DATES, text);
 	}
 	(void) set_config_option("fencing.deadline", text, PGC_USERSET,

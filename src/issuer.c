@@ -21,14 +21,17 @@
  */
 #include "postgres.h"
 
+#include "access/relation.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
 #include "commands/sequence.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
+#include "utils/rel.h"
 
 #include "issuer.h"
 #include "mark.h"
@@ -45,6 +48,7 @@ static uint64 reached_generation = 0;
 PG_FUNCTION_INFO_V1(fencing_next_token);
 
 static int64 sequence_next(const char *resource, int64 above);
+static void flush_sequence(Oid seqid);
 
 bool
 fencing_issuer_reached(int64 token, int64 *last)
@@ -104,7 +108,7 @@ fencing_next_token(PG_FUNCTION_ARGS)
 	fencing_store_update(&store, token);
 	fencing_store_close(&store);
 
-	/* a token that a crash forgets could be handed out twice */
+	/* the client acts on the commit, so it has to be durable */
 	ForceSyncCommit();
 	PG_RETURN_INT64(token);
 }
@@ -136,5 +140,25 @@ sequence_next(const char *resource, int64 above)
 	token = nextval_internal(seqid, false);
 
 	UnlockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);
+	flush_sequence(seqid);
 	return token;
+}
+
+/*
+ * Makes sure that a crash does not take back what nextval() returned, however
+ * this transaction ends.  The sequence logs a batch of values at a time, so
+ * the record in question may be another transaction's; the page knows it.
+ */
+static void
+flush_sequence(Oid seqid)
+{
+	Relation sequence = relation_open(seqid, AccessShareLock);
+	Buffer buffer = ReadBuffer(sequence, 0);
+	XLogRecPtr lsn;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	lsn = PageGetLSN(BufferGetPage(buffer));
+	UnlockReleaseBuffer(buffer);
+	relation_close(sequence, NoLock);
+	XLogFlush(lsn);
 }
