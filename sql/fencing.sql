@@ -120,7 +120,7 @@ CREATE FUNCTION fencing.declaration(
 	OUT issuer text,
 	OUT tombstones boolean,
 	OUT shadow boolean)
-LANGUAGE C STABLE STRICT
+LANGUAGE C STABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'fencing_declaration';
 
 COMMENT ON FUNCTION fencing.declaration(oid, regclass) IS
@@ -193,7 +193,7 @@ COMMENT ON FUNCTION fencing.claim(text[], bigint[], timestamptz) IS
 
 CREATE FUNCTION fencing.mark(resource text)
 RETURNS bigint
-LANGUAGE sql STABLE STRICT
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT COALESCE(
