@@ -194,11 +194,7 @@ fencing_compact(PG_FUNCTION_ARGS)
 							  " gone AS ("
 							  "  DELETE FROM fencing.marks m USING old"
 							  "  WHERE m.resource OPERATOR(pg_catalog.=) old.resource"
-							  "  RETURNING m.resource),"
-							  " unissued AS ("
-							  "  DELETE FROM fencing.issued i USING old"
-							  "  WHERE i.resource OPERATOR(pg_catalog.=) old.resource"
-							  "    AND i.token OPERATOR(pg_catalog.<=) old.token)"
+							  "  RETURNING m.resource)"
 							  " SELECT pg_catalog.count(*) FROM gone",
 							  1, argtypes, args, NULL, false,
 							  0) != SPI_OK_SELECT)
@@ -206,6 +202,18 @@ fencing_compact(PG_FUNCTION_ARGS)
 	compacted = DatumGetInt64(SPI_getbinval(SPI_tuptable->vals[0],
 											SPI_tuptable->tupdesc, 1,
 											&isnull));
+
+	/*
+	 * What was issued up to the floor tells nothing any more.  A row that
+	 * somebody is taking a token from is left for the next time.
+	 */
+	if (SPI_execute("DELETE FROM fencing.issued WHERE resource OPERATOR(pg_catalog.=) ANY ("
+					"  SELECT i.resource FROM fencing.issued i"
+					"  WHERE i.token OPERATOR(pg_catalog.<=) (SELECT f.token"
+					"        FROM fencing.marks f WHERE f.resource OPERATOR(pg_catalog.=) '')"
+					"  FOR UPDATE OF i SKIP LOCKED)",
+					false, 0) != SPI_OK_DELETE)
+		elog(ERROR, "compacting the issued tokens failed");
 	SPI_finish();
 	PG_RETURN_INT64(compacted);
 }

@@ -125,6 +125,8 @@ fencing_fence(PG_FUNCTION_ARGS)
 		fencing_bad_argument("relation", "NULL", "Give the table to fence.");
 	relid = PG_GETARG_OID(ARG_RELATION);
 	read_arguments(fcinfo, &decl);
+	PreventCommandIfReadOnly("fencing.fence()");
+	PreventCommandDuringRecovery("fencing.fence()");
 
 	/* a look without a lock decides how strong the lock has to be */
 	add_column = decl.mark == MARK_ROW &&
@@ -177,6 +179,8 @@ fencing_unfence(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		fencing_bad_argument("relation", "NULL", "Give a fenced table.");
 	relid = PG_GETARG_OID(0);
+	PreventCommandIfReadOnly("fencing.unfence()");
+	PreventCommandDuringRecovery("fencing.unfence()");
 	rel = open_to_declare(relid, AccessExclusiveLock);
 	guard = fencing_guard_trigger(rel);
 	if (guard && guard->tgisclone)

@@ -63,6 +63,16 @@ static Checked *checked = NULL; /* CHECKED_SIZE of them, or NULL */
 static int checked_count = 0;	/* places in use */
 static MemoryContext checked_context = NULL;
 
+/*
+ * Has this transaction locked a mark, equal to its token, that others used
+ * since its snapshot?  Then it must not raise one any more: it may be the same
+ * mark, whose traces our lock has wiped.
+ */
+static bool newer_seen = false;
+
+/* The table that the memory is about. */
+static Oid checked_store = InvalidOid;
+
 /* The resource name of the floor; no resource can have it. */
 static const ResourceName floor_name = {0, ""};
 
@@ -70,7 +80,12 @@ static Checked *checked_find(const ResourceName *name, uint32 hash);
 static void checked_remember(const ResourceName *name, uint32 hash,
 							 int64 token, bool raised);
 static void checked_free(Checked *entry);
-static int64 read_floor(Store *store, bool *own);
+static void checked_validate(void);
+static void checked_forget_all(void);
+static bool first_use(Store *store, const ResourceName *name, int64 token,
+					  const Rule *rule, Refusal *refusal, Verdict *verdict);
+static int64 read_floor(Store *store);
+static int64 read_floor_for_use(Store *store, const ResourceName *name);
 
 static inline uint32
 name_hash(const ResourceName *name)
@@ -111,12 +126,15 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 					Refusal *refusal)
 {
 	uint32 hash = name_hash(name);
-	Checked *known = checked_find(name, hash);
+	bool fixed = IsolationUsesXactSnapshot();
 	bool exclusive = false; /* lock so whatever the look says */
 	bool own = false;		/* is the mark this transaction's own? */
+	Checked *known;
 	Store store;
 	Verdict verdict;
 
+	checked_validate();
+	known = checked_find(name, hash);
 	if (known && known->token == token && (known->raised || !rule->strict) &&
 		!rule->issued_only)
 		return VERDICT_EQUAL;
@@ -127,33 +145,16 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 		Rule locked_rule = *rule;
 		LockTupleMode mode;
 		int64 mark;
-		bool waited = false;
-		bool conflict;
+		bool newer;
 		TM_Result locked;
 
 		CHECK_FOR_INTERRUPTS();
 
 		if (!fencing_store_find(&store, name->data, name->len, &mark))
 		{
-			/* first use of the name */
-			verdict = fencing_rule(rule, token, read_floor(&store, &own),
-								   refusal);
-			if (verdict == VERDICT_REFUSED)
+			if (first_use(&store, name, token, rule, refusal, &verdict))
 				break;
-			if (!fencing_store_insert(&store, name->data, name->len, token))
-				continue; /* somebody else's first use; lock that */
-
-			/* nothing can be done for "skip" here, the row is in */
-			mark = read_floor(&store, &own);
-			if (token < mark)
-			{
-				refusal->kind = REFUSAL_STALE;
-				refusal->mark = mark;
-				refusal->token = token;
-				fencing_refuse(refusal);
-			}
-			verdict = VERDICT_RAISE;
-			break;
+			continue; /* somebody else's first use; lock that */
 		}
 
 		/*
@@ -167,17 +168,19 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 		if (verdict == VERDICT_REFUSED)
 			break;
 
-		conflict = verdict == VERDICT_RAISE && IsolationUsesXactSnapshot() &&
+		/*
+		 * Under a fixed snapshot it matters whether anybody was here since it
+		 * was taken.  The lock wipes the traces, so look before it, and see
+		 * whether it has to wait.
+		 */
+		newer = fixed &&
 			fencing_store_is_newer(&store, GetTransactionSnapshot());
 		exclusive |= verdict == VERDICT_RAISE;
 		mode = exclusive ? LockTupleNoKeyExclusive : LockTupleShare;
-
-		/* under a fixed snapshot it matters whether there was anybody */
-		locked = fencing_store_lock(&store, mode, !IsolationUsesXactSnapshot(),
-									&mark);
+		locked = fencing_store_lock(&store, mode, !fixed, &mark);
 		if (locked == TM_WouldBlock)
 		{
-			waited = true;
+			newer = true;
 			locked = fencing_store_lock(&store, mode, true, &mark);
 		}
 		if (locked == TM_Deleted)
@@ -186,9 +189,10 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 		own = fencing_store_is_own(&store);
 		locked_rule.strict = rule->strict && !own;
 		verdict = fencing_rule(&locked_rule, token, mark, refusal);
+		newer_seen |= newer;
 		if (verdict != VERDICT_RAISE)
 			break;
-		if (conflict || waited)
+		if (newer_seen)
 			fencing_serialization_failure(name->data);
 		if (exclusive)
 		{
@@ -202,6 +206,38 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 	if (verdict != VERDICT_REFUSED)
 		checked_remember(name, hash, token, verdict == VERDICT_RAISE || own);
 	return verdict;
+}
+
+/*
+ * A name without a row: its mark is the floor, and a token accepted adds the
+ * row.  Returns false if somebody else has added it meanwhile.
+ */
+static bool
+first_use(Store *store, const ResourceName *name, int64 token,
+		  const Rule *rule, Refusal *refusal, Verdict *verdict)
+{
+	int64 floor = read_floor_for_use(store, name);
+
+	*verdict = fencing_rule(rule, token, floor, refusal);
+	if (*verdict == VERDICT_REFUSED)
+		return true;
+	if (!fencing_store_insert(store, name->data, name->len, token))
+		return false;
+
+	/*
+	 * A row added and compacted between the two looks is known by the floor
+	 * alone.  An error even where the fence says skip, since the row is in.
+	 */
+	floor = read_floor_for_use(store, name);
+	if (token < floor)
+	{
+		refusal->kind = REFUSAL_STALE;
+		refusal->mark = floor;
+		refusal->token = token;
+		fencing_refuse(refusal);
+	}
+	*verdict = VERDICT_RAISE;
+	return true;
 }
 
 void
@@ -242,10 +278,11 @@ fencing_mark_read(const ResourceName *name, bool *own)
 	int64 mark;
 
 	fencing_store_open(&store, STORE_MARKS, AccessShareLock);
+	*own = false;
 	if (fencing_store_find(&store, name->data, name->len, &mark))
 		*own = fencing_store_is_own(&store);
 	else
-		mark = read_floor(&store, own);
+		mark = read_floor(&store);
 	fencing_store_close(&store);
 	return mark;
 }
@@ -256,14 +293,29 @@ fencing_mark_read(const ResourceName *name, bool *own)
  * now.
  */
 static int64
-read_floor(Store *store, bool *own)
+read_floor(Store *store)
 {
-	int64 mark;
+	int64 floor;
 
-	*own = false;
-	if (!fencing_store_find(store, floor_name.data, floor_name.len, &mark))
+	if (!fencing_store_find(store, floor_name.data, floor_name.len, &floor))
 		return 0;
-	return mark;
+	return floor;
+}
+
+/*
+ * The same for a token that is going to be accepted.  Above READ COMMITTED, a
+ * floor laid since the snapshot may stand for a mark whose last holder the
+ * snapshot does not know.
+ */
+static int64
+read_floor_for_use(Store *store, const ResourceName *name)
+{
+	int64 floor = read_floor(store);
+
+	if (floor > 0 && IsolationUsesXactSnapshot() &&
+		fencing_store_is_newer(store, GetTransactionSnapshot()))
+		fencing_serialization_failure(name->data);
+	return floor;
 }
 
 /* ----------
@@ -332,12 +384,30 @@ fencing_checked_forget(const ResourceName *name)
 		checked_free(entry);
 }
 
-void
-fencing_checked_end_of_transaction(void)
+/* Forgets everything if fencing.marks is not the table that it was. */
+static void
+checked_validate(void)
+{
+	Oid store = fencing_store_oid(STORE_MARKS);
+
+	if (store != checked_store)
+		checked_forget_all();
+	checked_store = store;
+}
+
+static void
+checked_forget_all(void)
 {
 	for (int i = 0; i < CHECKED_SIZE && checked_count > 0; i++)
 		if (checked[i].token != 0)
 			checked_free(&checked[i]);
+}
+
+void
+fencing_checked_end_of_transaction(void)
+{
+	checked_forget_all();
+	newer_seen = false;
 }
 
 void

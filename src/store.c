@@ -92,25 +92,30 @@ fencing_relation_oid(const char *relname)
 	return relid;
 }
 
-void
-fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
+Oid
+fencing_store_oid(StoreKind kind)
 {
-	Oid relid = store_oids[kind];
-
-	if (!OidIsValid(relid))
+	if (!OidIsValid(store_oids[kind]))
 	{
-		relid = fencing_relation_oid(store_names[kind]);
-		store->rel = table_open(relid, lockmode);
-		list_free(RelationGetIndexList(store->rel)); /* fills in rd_pkindex */
-		store_indexes[kind] = store->rel->rd_pkindex;
+		Oid relid = fencing_relation_oid(store_names[kind]);
+		Relation rel = table_open(relid, AccessShareLock);
+
+		list_free(RelationGetIndexList(rel)); /* fills in rd_pkindex */
+		store_indexes[kind] = rel->rd_pkindex;
+		table_close(rel, AccessShareLock);
 		if (!OidIsValid(store_indexes[kind]))
 			elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
 				 store_names[kind]);
 		/* only now: opening may have processed invalidations */
 		store_oids[kind] = relid;
 	}
-	else
-		store->rel = table_open(relid, lockmode);
+	return store_oids[kind];
+}
+
+void
+fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
+{
+	store->rel = table_open(fencing_store_oid(kind), lockmode);
 	store->index = index_open(store_indexes[kind], lockmode);
 	store->slot = table_slot_create(store->rel, NULL);
 	store->snapshot = NULL;
@@ -304,7 +309,13 @@ is_newer(TransactionId xid, Snapshot snapshot)
 /*
  * The row's xmax keeps the last lockers even when they are gone; each one that
  * replaced them came later, so whoever locked after the snapshot was taken
- * leaves a trace here that is_newer() recognizes.
+ * leaves a trace here that is_newer() recognizes.  Where several locked at
+ * once the trace is a multixact.  Its members cannot be read any more once
+ * none of them runs; then the answer is "newer", which costs a retry.  (The
+ * retry succeeds: the lock of the transaction that fails has replaced the
+ * multixact.)  VACUUM may remove a finished multixact altogether, which
+ * leaves nothing to see; a claim in the transaction's first statement does
+ * not give it the time.
  */
 bool
 fencing_store_is_newer(const Store *store, Snapshot snapshot)
@@ -329,14 +340,15 @@ fencing_store_is_newer(const Store *store, Snapshot snapshot)
 	if (!(infomask & HEAP_XMAX_IS_MULTI))
 		return is_newer(xmax, snapshot);
 
-	/* a multixact hinted invalid may have been truncated away already */
+	/* one hinted invalid may have been truncated away already */
 	if (infomask & HEAP_XMAX_INVALID)
-		return false;
+		return MultiXactIdIsValid(xmax);
 	nmembers = GetMultiXactIdMembers(xmax, &members, false,
 									 HEAP_XMAX_IS_LOCKED_ONLY(infomask));
+	if (nmembers <= 0)
+		return true;
 	for (int i = 0; i < nmembers && !newer; i++)
 		newer = is_newer(members[i].xid, snapshot);
-	if (nmembers > 0)
-		pfree(members);
+	pfree(members);
 	return newer;
 }

@@ -82,9 +82,13 @@ extern bool fencing_store_is_own(const Store *store);
 
 /*
  * Was the row found last written or locked by a transaction that the given
- * snapshot takes for running or not begun (and that is not this one)?
+ * snapshot takes for running or not begun (and that is not this one)?  True
+ * also if that cannot be told any more.
  */
 extern bool fencing_store_is_newer(const Store *store, Snapshot snapshot);
+
+/* The OID of the store's table, which differs after it was made anew. */
+extern Oid fencing_store_oid(StoreKind kind);
 
 /* The OID of a relation in the extension's schema; raises if it is missing. */
 extern Oid fencing_relation_oid(const char *relname);
