@@ -32,7 +32,8 @@ DATA = $(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
 PG_CPPFLAGS = -I$(srcdir)/src -isystem $(includedir_server)
 
 # Callbacks have the arguments their caller passes, used or not.
-PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter
+# Symbols are hidden by default since 16; compat.h marks the others for 15.
+PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -fvisibility=hidden
 
 # Tests run one after another, each for itself.  Their expected output is in
 # expected/ at the top of the tree.

@@ -20,10 +20,10 @@
 #include "store.h"
 #include "tokens.h"
 
-PG_FUNCTION_INFO_V1(fencing_claim_one);
-PG_FUNCTION_INFO_V1(fencing_claim_many);
-PG_FUNCTION_INFO_V1(fencing_set_mark);
-PG_FUNCTION_INFO_V1(fencing_compact);
+FENCING_FUNCTION(fencing_claim_one);
+FENCING_FUNCTION(fencing_claim_many);
+FENCING_FUNCTION(fencing_set_mark);
+FENCING_FUNCTION(fencing_compact);
 
 static Datum claim(FunctionCallInfo fcinfo, bool arrays);
 static void refuse_foreign_marks(void);

@@ -166,7 +166,7 @@ before_commit(void)
 
 	/* last, so that the time the checks took counts too */
 	if (fencing_deadline != DT_NOEND &&
-		(fencing_commit_carried || fencing_tokens_count() > 0))
+		(fencing_commit_carried || fencing_tokens_count > 0))
 	{
 		TimestampTz now = GetCurrentTimestamp();
 

@@ -16,6 +16,7 @@
 #include "access/genam.h"
 #include "catalog/pg_class.h"
 #include "executor/executor.h"
+#include "fmgr.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/datetime.h"
@@ -24,6 +25,21 @@
 #if PG_VERSION_NUM < 150000
 #error "fencing needs PostgreSQL 15 or later"
 #endif
+
+/*
+ * The library is compiled with hidden symbols, so that its parts call each
+ * other directly; what the server looks up by name is marked.  Since 16 the
+ * server's headers do that.
+ */
+#if PG_VERSION_NUM < 160000
+#undef PGDLLEXPORT
+#define PGDLLEXPORT __attribute__((visibility("default")))
+#endif
+
+/* PG_FUNCTION_INFO_V1 for a function with the mark. */
+#define FENCING_FUNCTION(name)                                                \
+	extern PGDLLEXPORT Datum name(PG_FUNCTION_ARGS);                          \
+	PG_FUNCTION_INFO_V1(name)
 
 /* Before a function that does not return: a name of 18. */
 #ifndef pg_noreturn

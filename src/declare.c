@@ -62,9 +62,9 @@ enum
 
 #define DEFAULT_TOKEN_COLUMN "fence_token"
 
-PG_FUNCTION_INFO_V1(fencing_fence);
-PG_FUNCTION_INFO_V1(fencing_unfence);
-PG_FUNCTION_INFO_V1(fencing_declaration);
+FENCING_FUNCTION(fencing_fence);
+FENCING_FUNCTION(fencing_unfence);
+FENCING_FUNCTION(fencing_declaration);
 
 /* The triggers of a fence. */
 typedef struct FenceTrigger

@@ -200,7 +200,8 @@ build(Relation rel, const Trigger *trigger)
 	{
 		Form_pg_attribute att = NULL;
 
-		if (rel->rd_rel->relkind != RELKIND_RELATION)
+		/* rows are in ordinary tables; TRUNCATE asks for partitioned ones */
+		if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
 			fencing_broken_fence(rel, "A foreign table cannot keep row marks.",
 								 "Detach the partition, or declare the fence with mark => 'resource'.");
 		for (int i = 0; i < desc->natts; i++)

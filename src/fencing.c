@@ -18,6 +18,7 @@
 #include "utils/guc.h"
 
 #include "commit.h"
+#include "compat.h"
 #include "deadline.h"
 #include "fence.h"
 #include "fencing.h"
@@ -37,7 +38,7 @@ static const struct config_enum_entry enforcement_options[] = {
 	{NULL,	   0,				  false}
 };
 
-void _PG_init(void);
+PGDLLEXPORT void _PG_init(void);
 
 void
 _PG_init(void)

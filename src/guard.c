@@ -19,7 +19,10 @@
  * The order of the steps in guard matters to its cost.  A bulk update by
  * column compares two numbers and returns: no name is made, nothing is
  * allocated.  A name is made when some presented token could be the row's,
- * when a tombstone is involved, and for a refusal.
+ * when a tombstone is involved, and for a refusal.  What such an update does
+ * not run is kept out of its way (pg_noinline): between two rows the executor
+ * has replaced the instruction cache's content, and each line of ours that has
+ * to be fetched again is felt.
  *
  * What goes wrong with a token is a Refusal.  settle() decides what becomes of
  * it: an error, an omitted row (skip), or a line in the log (shadow).
@@ -61,9 +64,9 @@ typedef enum Outcome
 	OUTCOME_PASS
 } Outcome;
 
-PG_FUNCTION_INFO_V1(fencing_guard);
-PG_FUNCTION_INFO_V1(fencing_guard_recheck);
-PG_FUNCTION_INFO_V1(fencing_guard_truncate);
+FENCING_FUNCTION(fencing_guard);
+FENCING_FUNCTION(fencing_guard_recheck);
+FENCING_FUNCTION(fencing_guard_truncate);
 
 static HeapTuple guard_row_insert(Write *write);
 static HeapTuple guard_row_update(Write *write);
@@ -76,6 +79,7 @@ static Outcome settle(Write *write, const ResourceName *name);
 static void make_name(Write *write, HeapTuple row, ResourceName *name);
 static const ResourceName *resource_name(Write *write, HeapTuple row);
 static int64 presented_for(Write *write, HeapTuple row, bool *named);
+static int64 search_presented(Write *write, HeapTuple row, bool *named);
 static bool tokens_may_match(Fence *fence);
 static int64 column_value(Write *write, HeapTuple row, bool *isnull);
 static HeapTuple stamp(Write *write, HeapTuple row, int64 token);
@@ -130,7 +134,7 @@ fencing_guard(PG_FUNCTION_ARGS)
  * A new row: its token becomes the first mark, unless a row of that name was
  * deleted and left a higher one.
  */
-static HeapTuple
+static pg_noinline HeapTuple
 guard_row_insert(Write *write)
 {
 	Fence *fence = write->fence;
@@ -260,7 +264,7 @@ guard_row_update(Write *write)
  * shadow mode "token" may be just the mark of a row that should not have been
  * written, or 0.
  */
-static HeapTuple
+static pg_noinline HeapTuple
 guard_row_key_update(Write *write, HeapTuple result, int64 token,
 					 int64 column_token)
 {
@@ -322,7 +326,7 @@ guard_row_key_update(Write *write, HeapTuple result, int64 token,
 										  : stamp(write, result, new_token);
 }
 
-static HeapTuple
+static pg_noinline HeapTuple
 guard_row_delete(Write *write)
 {
 	Fence *fence = write->fence;
@@ -375,7 +379,7 @@ guard_row_delete(Write *write)
  * Every name that the write touches: the row's before it and the row's after
  * it, where they differ.
  */
-static HeapTuple
+static pg_noinline HeapTuple
 guard_resource(Write *write, HeapTuple result)
 {
 	TriggerData *trigdata = write->trigdata;
@@ -430,7 +434,7 @@ guard_resource_name(Write *write, const ResourceName *name)
  * too: the outer statement counts on the write, and leaving a row out would
  * orphan it.
  */
-static Outcome
+static pg_noinline Outcome
 settle(Write *write, const ResourceName *name)
 {
 	Refusal *refusal = &write->refusal;
@@ -456,7 +460,7 @@ settle(Write *write, const ResourceName *name)
 }
 
 /* The name of a row's resource, or an error that says why there is none. */
-static void
+static pg_noinline void
 make_name(Write *write, HeapTuple row, ResourceName *name)
 {
 	const char *column;
@@ -507,11 +511,19 @@ resource_name(Write *write, HeapTuple row)
  * The token presented for a row of a row mark, 0 if none.  *named tells
  * whether write->name was made on the way.
  */
-static int64
+static inline int64
 presented_for(Write *write, HeapTuple row, bool *named)
 {
 	*named = false;
-	if (likely(fencing_tokens_count() == 0) || !tokens_may_match(write->fence))
+	if (likely(fencing_tokens_count == 0))
+		return 0;
+	return search_presented(write, row, named);
+}
+
+static pg_noinline int64
+search_presented(Write *write, HeapTuple row, bool *named)
+{
+	if (!tokens_may_match(write->fence))
 		return 0;
 	make_name(write, row, &write->name);
 	*named = true;
@@ -546,7 +558,7 @@ column_value(Write *write, HeapTuple row, bool *isnull)
 }
 
 /* The row with another number in its token column. */
-static HeapTuple
+static pg_noinline HeapTuple
 stamp(Write *write, HeapTuple row, int64 token)
 {
 	int col = write->fence->token_attnum;

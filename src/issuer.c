@@ -45,7 +45,7 @@
 static int64 reached = 0;
 static uint64 reached_generation = 0;
 
-PG_FUNCTION_INFO_V1(fencing_next_token);
+FENCING_FUNCTION(fencing_next_token);
 
 static int64 sequence_next(const char *resource, int64 above);
 static void flush_sequence(Oid seqid);

@@ -249,16 +249,13 @@ fencing_mark_bury(const ResourceName *name, int64 token)
 	/* what was accepted under this name before may be below it now */
 	fencing_checked_forget(name);
 
+	/* most names are buried once, so begin with the insert */
 	fencing_store_open(&store, STORE_MARKS, RowExclusiveLock);
-	for (;;)
+	while (!fencing_store_insert(&store, name->data, name->len, token))
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (!fencing_store_find(&store, name->data, name->len, &mark))
-		{
-			if (fencing_store_insert(&store, name->data, name->len, token))
-				break;
 			continue;
-		}
 		if (mark >= token)
 			break;
 		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true, &mark) !=

@@ -119,20 +119,16 @@ fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 	store->index = index_open(store_indexes[kind], lockmode);
 	store->slot = table_slot_create(store->rel, NULL);
 	store->snapshot = NULL;
-	store->lockmode = lockmode;
 }
 
 void
 fencing_store_close(Store *store)
 {
-	LOCKMODE release = store->lockmode == AccessShareLock ? AccessShareLock
-														  : NoLock;
-
 	ExecDropSingleTupleTableSlot(store->slot);
 	if (store->snapshot)
 		UnregisterSnapshot(store->snapshot);
-	index_close(store->index, release);
-	table_close(store->rel, release);
+	index_close(store->index, NoLock);
+	table_close(store->rel, NoLock);
 }
 
 /* The number in the row at hand. */

@@ -31,15 +31,15 @@ typedef struct Store
 	Snapshot snapshot;	  /* registered; of the last find */
 	TupleTableSlot *slot; /* the row */
 	ItemPointerData tid;  /* where the last find saw it */
-	LOCKMODE lockmode;
 } Store;
 
 /*
  * Opens a store with AccessShareLock to read or RowExclusiveLock to write.
- * The close after writing keeps the table lock to the end of the transaction;
- * after an error the resource owner does what close would have done.  No
- * right of the current user is asked for: the callers are the functions whose
- * business this is.  Raises 3F000/42P01 if the extension is not there.
+ * The table lock is kept to the end of the transaction, which makes the next
+ * open cheap; after an error the resource owner does what close would have
+ * done.  No right of the current user is asked for: the callers are the
+ * functions whose business this is.  Raises 3F000/42P01 if the extension is
+ * not there.
  */
 extern void fencing_store_open(Store *store, StoreKind kind,
 							   LOCKMODE lockmode);

@@ -48,10 +48,11 @@ static char *tokens_setting = NULL;
 static PresentedTokens *presented = NULL;
 
 uint64 fencing_tokens_generation = 1;
+int fencing_tokens_count = 0;
 
-PG_FUNCTION_INFO_V1(fencing_present_one);
-PG_FUNCTION_INFO_V1(fencing_present_many);
-PG_FUNCTION_INFO_V1(fencing_presented);
+FENCING_FUNCTION(fencing_present_one);
+FENCING_FUNCTION(fencing_present_many);
+FENCING_FUNCTION(fencing_presented);
 
 static bool check_tokens(char **newval, void **extra, GucSource source);
 static void assign_tokens(const char *newval, void *extra);
@@ -89,12 +90,6 @@ fencing_tokens_init(void)
 							   "List of resource=token, separated by commas.",
 							   &tokens_setting, "", PGC_USERSET, 0,
 							   check_tokens, assign_tokens, NULL);
-}
-
-int
-fencing_tokens_count(void)
-{
-	return presented ? presented->count : 0;
 }
 
 /* The first entry whose name is not below the given one. */
@@ -248,6 +243,7 @@ static void
 assign_tokens(const char *newval, void *extra)
 {
 	presented = extra;
+	fencing_tokens_count = presented ? presented->count : 0;
 	fencing_tokens_generation++;
 }
 
@@ -465,7 +461,7 @@ fencing_present(const TokenArg *args, int count, FunctionCallInfo fcinfo,
 {
 	StringInfoData buf;
 	int old = 0;
-	int nold = fencing_tokens_count();
+	int nold = fencing_tokens_count;
 
 	/* the deadline first: if it is refused, nothing has changed */
 	if (!PG_ARGISNULL(argno))
@@ -560,7 +556,7 @@ fencing_presented(PG_FUNCTION_ARGS)
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
-	for (int i = 0; i < fencing_tokens_count(); i++)
+	for (int i = 0; i < fencing_tokens_count; i++)
 	{
 		const PresentedToken *entry = &presented->entries[i];
 		Datum values[2];

@@ -15,8 +15,8 @@
 /* Changes whenever the set of presented tokens may have changed. */
 extern uint64 fencing_tokens_generation;
 
-/* The number of presented tokens; none is the usual case. */
-extern int fencing_tokens_count(void);
+/* The number of presented tokens; none is the usual case.  Read it only. */
+extern int fencing_tokens_count;
 
 /*
  * The token presented for a resource, 0 if none.  No allocation, no lock, no
