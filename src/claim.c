@@ -20,6 +20,17 @@
 #include "store.h"
 #include "tokens.h"
 
+/*
+ * Did the token of mark m come from this database's issuer?  What is not above
+ * the floor counts as covered by it.
+ */
+#define ISSUED_HERE                                                            \
+	"(EXISTS (SELECT FROM fencing.issued i"                                    \
+	"         WHERE i.resource OPERATOR(pg_catalog.=) m.resource"              \
+	"           AND i.token OPERATOR(pg_catalog.>=) m.token)"                  \
+	" OR m.token OPERATOR(pg_catalog.<=) (SELECT f.token FROM fencing.marks f" \
+	"         WHERE f.resource OPERATOR(pg_catalog.=) ''))"
+
 FENCING_FUNCTION(fencing_claim_one);
 FENCING_FUNCTION(fencing_claim_many);
 FENCING_FUNCTION(fencing_set_mark);
@@ -181,6 +192,7 @@ fencing_compact(PG_FUNCTION_ARGS)
 	if (SPI_execute_with_args("WITH old AS MATERIALIZED ("
 							  "  SELECT m.resource, m.token FROM fencing.marks m"
 							  "  WHERE m.resource OPERATOR(pg_catalog.<>) ''"
+							  "    AND " ISSUED_HERE
 							  "    AND m.updated_at OPERATOR(pg_catalog.<)"
 							  "        (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) $1)"
 							  "  FOR UPDATE SKIP LOCKED),"
@@ -230,12 +242,8 @@ refuse_foreign_marks(void)
 
 	SPI_execute("SELECT m.resource, m.token FROM fencing.marks m"
 				" WHERE m.resource OPERATOR(pg_catalog.<>) ''"
-				"   AND NOT EXISTS (SELECT FROM fencing.issued i"
-				"                   WHERE i.resource OPERATOR(pg_catalog.=) m.resource"
-				"                     AND i.token OPERATOR(pg_catalog.>=) m.token)"
-				"   AND m.token OPERATOR(pg_catalog.>) COALESCE((SELECT f.token"
-				"        FROM fencing.marks f WHERE f.resource OPERATOR(pg_catalog.=) ''), 0)"
-				" ORDER BY m.resource LIMIT 6",
+				"   AND " ISSUED_HERE
+				" IS NOT TRUE ORDER BY m.resource LIMIT 6",
 				false, 0);
 	if (SPI_processed == 0)
 		return;

@@ -170,8 +170,8 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 
 		/*
 		 * Under a fixed snapshot it matters whether anybody was here since it
-		 * was taken.  The lock wipes the traces, so look before it, and see
-		 * whether it has to wait.
+		 * was taken.  The lock wipes the traces, so look before it, see
+		 * whether it has to wait, and whether anybody came in between.
 		 */
 		newer = fixed &&
 			fencing_store_is_newer(&store, GetTransactionSnapshot());
@@ -185,11 +185,12 @@ fencing_mark_accept(const ResourceName *name, int64 token, const Rule *rule,
 		}
 		if (locked == TM_Deleted)
 			continue;
+		newer_seen |= newer ||
+			(fixed && fencing_store_ended_since_find(&store));
 
 		own = fencing_store_is_own(&store);
 		locked_rule.strict = rule->strict && !own;
 		verdict = fencing_rule(&locked_rule, token, mark, refusal);
-		newer_seen |= newer;
 		if (verdict != VERDICT_RAISE)
 			break;
 		if (newer_seen)

@@ -303,15 +303,26 @@ is_newer(TransactionId xid, Snapshot snapshot)
 }
 
 /*
+ * Has any transaction ended between two snapshots?  One that had begun before
+ * the first has left the list of the running ones, which cannot get longer
+ * below the same xmax; the end of a later one moves xmax.
+ */
+static bool
+any_ended_between(Snapshot first, Snapshot second)
+{
+	return first->xmax != second->xmax || first->xcnt != second->xcnt;
+}
+
+/*
  * The row's xmax keeps the last lockers even when they are gone; each one that
  * replaced them came later, so whoever locked after the snapshot was taken
  * leaves a trace here that is_newer() recognizes.  Where several locked at
  * once the trace is a multixact.  Its members cannot be read any more once
  * none of them runs; then the answer is "newer", which costs a retry.  (The
  * retry succeeds: the lock of the transaction that fails has replaced the
- * multixact.)  VACUUM may remove a finished multixact altogether, which
- * leaves nothing to see; a claim in the transaction's first statement does
- * not give it the time.
+ * multixact.)  VACUUM removes a finished multixact altogether when it freezes
+ * the row, so a frozen row without xmax tells nothing either, unless no
+ * transaction at all has ended since the snapshot was taken.
  */
 bool
 fencing_store_is_newer(const Store *store, Snapshot snapshot)
@@ -333,6 +344,9 @@ fencing_store_is_newer(const Store *store, Snapshot snapshot)
 
 	if (is_newer(xmin, snapshot))
 		return true;
+	if (!TransactionIdIsValid(xmax))
+		return HeapTupleHeaderXminFrozen(header) &&
+			any_ended_between(snapshot, store->snapshot);
 	if (!(infomask & HEAP_XMAX_IS_MULTI))
 		return is_newer(xmax, snapshot);
 
@@ -347,4 +361,10 @@ fencing_store_is_newer(const Store *store, Snapshot snapshot)
 		newer = is_newer(members[i].xid, snapshot);
 	pfree(members);
 	return newer;
+}
+
+bool
+fencing_store_ended_since_find(const Store *store)
+{
+	return any_ended_between(store->snapshot, GetLatestSnapshot());
 }

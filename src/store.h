@@ -87,6 +87,9 @@ extern bool fencing_store_is_own(const Store *store);
  */
 extern bool fencing_store_is_newer(const Store *store, Snapshot snapshot);
 
+/* Has any transaction ended since the last find? */
+extern bool fencing_store_ended_since_find(const Store *store);
+
 /* The OID of the store's table, which differs after it was made anew. */
 extern Oid fencing_store_oid(StoreKind kind);
 

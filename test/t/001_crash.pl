@@ -137,7 +137,19 @@ for my $how ((sort keys %crash) x 2)
 			  . "BEGIN;\nSELECT 'token ' || fencing.next_token('job');\nROLLBACK;\n"
 		) x 5000);
 
-	sleep 0.2 + rand(0.6);
+	# Some way into the work of both; the session that is open sees it, too.
+	my $writes = $last + 5 + int rand 200;
+	my $tokens = $highest_token + 5 + int rand 200;
+	my $there = 0;
+	for (1 .. 50 * $PostgreSQL::Test::Utils::timeout_default)
+	{
+		last
+		  if $there = $open->query(
+			"SELECT (SELECT fence_token >= $writes FROM job WHERE id = 1)"
+			  . " AND (SELECT last_value >= $tokens FROM fencing.token_sequence)") eq 't';
+		sleep 0.02;
+	}
+	ok($there, "$how: clients are at work");
 	$crash{$how}->($open->pid);
 
 	my $written = client_output($writer);
