@@ -24,12 +24,13 @@
  * Did the token of mark m come from this database's issuer?  What is not above
  * the floor counts as covered by it.
  */
-#define ISSUED_HERE                                                            \
-	"(EXISTS (SELECT FROM fencing.issued i"                                    \
-	"         WHERE i.resource OPERATOR(pg_catalog.=) m.resource"              \
-	"           AND i.token OPERATOR(pg_catalog.>=) m.token)"                  \
-	" OR m.token OPERATOR(pg_catalog.<=) (SELECT f.token FROM fencing.marks f" \
-	"         WHERE f.resource OPERATOR(pg_catalog.=) ''))"
+#define ISSUED_HERE                                                           \
+	"(EXISTS (SELECT FROM fencing.issued i"                                   \
+	"         WHERE i.resource OPERATOR(pg_catalog.=) m.resource"             \
+	"           AND i.token OPERATOR(pg_catalog.>=) m.token)"                 \
+	" OR m.token OPERATOR(pg_catalog.<=) COALESCE("                           \
+	"    (SELECT f.token FROM fencing.marks f"                                \
+	"     WHERE f.resource OPERATOR(pg_catalog.=) ''), 0))"
 
 FENCING_FUNCTION(fencing_claim_one);
 FENCING_FUNCTION(fencing_claim_many);

@@ -238,6 +238,11 @@ fencing_store_insert(Store *store, const char *name, int len, int64 token)
 	TupleTableSlot *slot = store->slot;
 	bool inserted = false;
 
+	/* the server may ask what its statement sees; any snapshot will do */
+	if (store->snapshot == NULL)
+		store->snapshot = RegisterSnapshot(GetLatestSnapshot());
+	estate->es_snapshot = store->snapshot;
+
 	InitResultRelInfo(target, store->rel, 0, NULL, 0);
 	ExecOpenIndices(target, true);
 
