@@ -29,6 +29,7 @@
 #include "catalog/pg_index.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/inval.h"
@@ -198,25 +199,20 @@ build(Relation rel, const Trigger *trigger)
 
 	if (decl->mark == MARK_ROW)
 	{
-		Form_pg_attribute att = NULL;
+		int attnum;
+		Form_pg_attribute att;
 
 		/* rows are in ordinary tables; TRUNCATE asks for partitioned ones */
 		if (rel->rd_rel->relkind == RELKIND_FOREIGN_TABLE)
 			fencing_broken_fence(rel, "A foreign table cannot keep row marks.",
 								 "Detach the partition, or declare the fence with mark => 'resource'.");
-		for (int i = 0; i < desc->natts; i++)
-		{
-			att = TupleDescAttr(desc, i);
-			if (!att->attisdropped &&
-				strcmp(NameStr(att->attname), decl->token_column) == 0)
-				break;
-			att = NULL;
-		}
-		if (att == NULL)
+		attnum = SPI_fnumber(desc, decl->token_column);
+		if (attnum <= 0)
 			fencing_broken_fence(rel,
 								 psprintf("Token column \"%s\" does not exist.",
 										  decl->token_column),
 								 FENCE_AGAIN);
+		att = TupleDescAttr(desc, attnum - 1);
 		if (att->atttypid != INT8OID || att->attgenerated != '\0' ||
 			att->attidentity != '\0')
 			fencing_broken_fence(rel,

@@ -23,7 +23,7 @@
 #include "access/htup_details.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
-#include "mb/pg_wchar.h"
+#include "executor/spi.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/guc.h"
@@ -121,20 +121,15 @@ fencing_template_bind(ResourceTemplate *tmpl, TupleDesc desc,
 		TemplatePart *part = &tmpl->parts[i];
 		Oid outfunc;
 		bool varlena;
-		Form_pg_attribute att = NULL;
+		int attnum;
+		Form_pg_attribute att;
 
 		if (part->column == NULL)
 			continue;
-		for (int a = 0; a < desc->natts; a++)
-		{
-			att = TupleDescAttr(desc, a);
-			if (!att->attisdropped &&
-				strcmp(NameStr(att->attname), part->column) == 0)
-				break;
-			att = NULL;
-		}
-		if (att == NULL)
+		attnum = SPI_fnumber(desc, part->column);
+		if (attnum <= 0)
 			return part->column;
+		att = TupleDescAttr(desc, attnum - 1);
 		if (att->attgenerated != '\0')
 		{
 			*generated = true;
