@@ -51,6 +51,11 @@ typedef struct Fence
 	Datum *last_values; /* one for each piece of the template */
 	bool integers;		/* all columns are; else made each time */
 	ResourceName last_name;
+
+	/* ... and when its token was accepted: see resource_accepted() */
+	uint64 accepted_epoch; /* 0: it was not */
+	uint64 accepted_store;
+	uint64 accepted_tokens;
 } Fence;
 
 /*

@@ -42,6 +42,7 @@
 #include "refuse.h"
 #include "rowmove.h"
 #include "statement.h"
+#include "store.h"
 #include "tokens.h"
 
 /* One call of the guard. */
@@ -75,6 +76,7 @@ static HeapTuple guard_row_key_update(Write *write, HeapTuple result,
 static HeapTuple guard_row_delete(Write *write);
 static HeapTuple guard_resource(Write *write, HeapTuple result);
 static Outcome guard_resource_name(Write *write, const ResourceName *name);
+static bool resource_accepted(const Fence *fence);
 static Outcome settle(Write *write, const ResourceName *name);
 static void make_name(Write *write, HeapTuple row, ResourceName *name);
 static const ResourceName *resource_name(Write *write, HeapTuple row);
@@ -400,9 +402,12 @@ guard_resource(Write *write, HeapTuple result)
 static Outcome
 guard_resource_name(Write *write, const ResourceName *name)
 {
-	int64 token = fencing_token_for(name->data, name->len);
+	int64 token;
 	bool own;
 
+	if (likely(resource_accepted(write->fence)))
+		return OUTCOME_PASS;
+	token = fencing_token_for(name->data, name->len);
 	if (likely(token != 0))
 	{
 		/* a refusal inside needs these two */
@@ -411,7 +416,12 @@ guard_resource_name(Write *write, const ResourceName *name)
 		write->refusal.column = NULL;
 		if (fencing_mark_accept(name, token, &write->fence->decl.rule,
 								&write->refusal) != VERDICT_REFUSED)
+		{
+			write->fence->accepted_epoch = fencing_checked_epoch;
+			write->fence->accepted_store = fencing_store_generation;
+			write->fence->accepted_tokens = fencing_tokens_generation;
 			return OUTCOME_PASS;
+		}
 	}
 	else
 	{
@@ -419,6 +429,18 @@ guard_resource_name(Write *write, const ResourceName *name)
 		write->refusal.mark = fencing_mark_read(name, &own);
 	}
 	return settle(write, name);
+}
+
+/*
+ * Was the fence's last name accepted, by this transaction with this token, and
+ * does that still hold?  Then row after row costs three comparisons.
+ */
+static inline bool
+resource_accepted(const Fence *fence)
+{
+	return fence->accepted_epoch == fencing_checked_epoch &&
+		fence->accepted_store == fencing_store_generation &&
+		fence->accepted_tokens == fencing_tokens_generation;
 }
 
 /* ----------
@@ -502,7 +524,10 @@ resource_name(Write *write, HeapTuple row)
 		fence->last_values[i] = value;
 	}
 	if (!fence->last_valid || !fence->integers)
+	{
+		fence->accepted_epoch = 0;
 		make_name(write, row, &fence->last_name);
+	}
 	fence->last_valid = true;
 	return &fence->last_name;
 }

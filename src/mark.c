@@ -70,6 +70,8 @@ static MemoryContext checked_context = NULL;
  */
 static bool newer_seen = false;
 
+uint64 fencing_checked_epoch = 1;
+
 /* The table that the memory is about. */
 static Oid checked_store = InvalidOid;
 
@@ -376,6 +378,7 @@ fencing_checked_forget(const ResourceName *name)
 {
 	Checked *entry = NULL;
 
+	fencing_checked_epoch++;
 	if (checked_count > 0)
 		entry = checked_find(name, name_hash(name));
 	if (entry)
@@ -396,6 +399,7 @@ checked_validate(void)
 static void
 checked_forget_all(void)
 {
+	fencing_checked_epoch++;
 	for (int i = 0; i < CHECKED_SIZE && checked_count > 0; i++)
 		if (checked[i].token != 0)
 			checked_free(&checked[i]);
@@ -414,6 +418,9 @@ fencing_checked_end_of_subtransaction(SubTransactionId subid,
 {
 	int seen = 0;
 	int count = checked_count;
+
+	if (!committed)
+		fencing_checked_epoch++;
 
 	for (int i = 0; i < CHECKED_SIZE && seen < count; i++)
 	{

@@ -60,6 +60,13 @@ extern void fencing_mark_bury(const ResourceName *name, int64 token);
 extern int64 fencing_mark_read(const ResourceName *name, bool *own);
 
 /*
+ * Changes whenever something that fencing_mark_accept has accepted in this
+ * transaction may not hold any more: as long as it and fencing_store_generation
+ * stay the same, so does the answer to the same question.
+ */
+extern uint64 fencing_checked_epoch;
+
+/*
  * The memory of what this transaction has checked.  A mark written by other
  * means than fencing_mark_accept must be forgotten; the rest is called by the
  * transaction callbacks and raises nothing.
