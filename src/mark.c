@@ -96,12 +96,9 @@ name_hash(const ResourceName *name)
 }
 
 Verdict
-fencing_rule(const Rule *rule, int64 token, int64 mark, Refusal *refusal)
+fencing_rule_in_full(const Rule *rule, int64 token, int64 mark,
+					 Refusal *refusal)
 {
-	if (likely(token == mark && token > 0 && !rule->strict &&
-			   !rule->issued_only))
-		return VERDICT_EQUAL;
-
 	refusal->token = token;
 	refusal->mark = mark;
 	if (token < 1)

@@ -33,8 +33,18 @@ typedef enum Verdict
  * token, mark and limit of *refusal are filled in.  Reads the issuer's
  * sequence if issued_only and the token is above what was read before.
  */
-extern Verdict fencing_rule(const Rule *rule, int64 token, int64 mark,
-							Refusal *refusal);
+extern Verdict fencing_rule_in_full(const Rule *rule, int64 token, int64 mark,
+									Refusal *refusal);
+
+/* The same, the usual case first. */
+static inline Verdict
+fencing_rule(const Rule *rule, int64 token, int64 mark, Refusal *refusal)
+{
+	if (likely(token >= mark && token > 0 && !rule->strict &&
+			   !rule->issued_only && rule->max_step == 0))
+		return token == mark ? VERDICT_EQUAL : VERDICT_RAISE;
+	return fencing_rule_in_full(rule, token, mark, refusal);
+}
 
 /*
  * Checks a token for a resource against its mark in fencing.marks and raises
