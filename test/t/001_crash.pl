@@ -61,7 +61,7 @@ sub client_output
 {
 	my ($client) = @_;
 
-	dies_with($client->{run});
+	wait_for_end($client->{run});
 	return slurp_file($client->{file});
 }
 
@@ -132,10 +132,11 @@ for my $how ((sort keys %crash) x 2)
 		} $last + 1 .. $last + 5000);
 	# every other transaction is rolled back; its token counts all the same
 	my $taker = start_client(
-		(
+		join '',
+		map {
 			"SELECT 'token ' || fencing.next_token('job');\n"
 			  . "BEGIN;\nSELECT 'token ' || fencing.next_token('job');\nROLLBACK;\n"
-		) x 5000);
+		} 1 .. 5000);
 
 	# Some way into the work of both; the session that is open sees it, too.
 	my $writes = $last + 5 + int rand 200;

@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(session accepted refused gives log_size log_since
-  count_matches wait_until_blocked dies_with);
+  count_matches wait_until_blocked wait_for_end);
 
 # session($node, dbname => ..., user => ..., options => ...)
 #
@@ -194,7 +194,7 @@ sub wait_until_blocked
 }
 
 # Waits for the end of a process that is on its way out.
-sub dies_with
+sub wait_for_end
 {
 	my ($run) = @_;
 
