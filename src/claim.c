@@ -21,16 +21,14 @@
 #include "tokens.h"
 
 /*
- * Did the token of mark m come from this database's issuer?  What is not above
- * the floor counts as covered by it.
+ * Did the token of mark m come from this database's issuer?  (A mark of 0 has
+ * none.)  The row of fencing.issued that says so stays as long as the mark.
  */
 #define ISSUED_HERE                                                           \
-	"(EXISTS (SELECT FROM fencing.issued i"                                   \
-	"         WHERE i.resource OPERATOR(pg_catalog.=) m.resource"             \
-	"           AND i.token OPERATOR(pg_catalog.>=) m.token)"                 \
-	" OR m.token OPERATOR(pg_catalog.<=) COALESCE("                           \
-	"    (SELECT f.token FROM fencing.marks f"                                \
-	"     WHERE f.resource OPERATOR(pg_catalog.=) ''), 0))"
+	"(m.token OPERATOR(pg_catalog.=) 0"                                       \
+	" OR EXISTS (SELECT FROM fencing.issued i"                                \
+	"            WHERE i.resource OPERATOR(pg_catalog.=) m.resource"          \
+	"              AND i.token OPERATOR(pg_catalog.>=) m.token))"
 
 FENCING_FUNCTION(fencing_claim_one);
 FENCING_FUNCTION(fencing_claim_many);
@@ -77,6 +75,7 @@ claim(FunctionCallInfo fcinfo, bool arrays)
 								&refusal) == VERDICT_REFUSED)
 			fencing_refuse(&refusal);
 	}
+	fencing_commit_carried |= count > 0;
 	fencing_present(args, count, fcinfo, 2);
 	PG_RETURN_VOID();
 }
@@ -217,13 +216,15 @@ fencing_compact(PG_FUNCTION_ARGS)
 											&isnull));
 
 	/*
-	 * What was issued up to the floor tells nothing any more.  A row that
-	 * somebody is taking a token from is left for the next time.
+	 * What was issued below the floor and has no mark tells nothing any more.
+	 * A row that somebody is taking a token from is left for the next time.
 	 */
 	if (SPI_execute("DELETE FROM fencing.issued WHERE resource OPERATOR(pg_catalog.=) ANY ("
 					"  SELECT i.resource FROM fencing.issued i"
-					"  WHERE i.token OPERATOR(pg_catalog.<=) (SELECT f.token"
+					"  WHERE i.token OPERATOR(pg_catalog.<) (SELECT f.token"
 					"        FROM fencing.marks f WHERE f.resource OPERATOR(pg_catalog.=) '')"
+					"    AND NOT EXISTS (SELECT FROM fencing.marks m"
+					"        WHERE m.resource OPERATOR(pg_catalog.=) i.resource)"
 					"  FOR UPDATE OF i SKIP LOCKED)",
 					false, 0) != SPI_OK_DELETE)
 		elog(ERROR, "compacting the issued tokens failed");

@@ -36,6 +36,7 @@
 #include "deadline.h"
 #include "mark.h"
 #include "refuse.h"
+#include "rowmove.h"
 #include "tokens.h"
 
 /* A row that took another resource's name. */
@@ -193,6 +194,7 @@ xact_callback(XactEvent event, void *arg)
 			off_noted = false;
 			slist_init(&rechecks); /* the memory goes with its context */
 			fencing_checked_end_of_transaction();
+			fencing_rowmove_forget();
 			fencing_refuse_end_of_transaction();
 			break;
 		default:
@@ -221,6 +223,8 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 		else
 			pending->subid = parentSubid;
 	}
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		fencing_rowmove_forget();
 	fencing_checked_end_of_subtransaction(mySubid, parentSubid,
 										  event == SUBXACT_EVENT_COMMIT_SUB);
 }

@@ -175,6 +175,9 @@ build(Relation rel, const Trigger *trigger)
 	/* the relcache's copy of the arguments may go away with the relcache */
 	for (int i = 0; i < trigger->tgnargs; i++)
 		args[i] = pstrdup(trigger->tgargs[i]);
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		fencing_broken_fence(rel, "A temporary table cannot be fenced.",
+							 "Fence a permanent table with fencing.fence.");
 	problem = fencing_declaration_read(trigger->tgnargs, args, decl);
 	if (problem)
 		fencing_broken_fence(rel,

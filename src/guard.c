@@ -78,6 +78,7 @@ static HeapTuple guard_resource(Write *write, HeapTuple result);
 static Outcome guard_resource_name(Write *write, const ResourceName *name);
 static bool resource_accepted(const Fence *fence);
 static Outcome settle(Write *write, const ResourceName *name);
+static bool finishes_move(Write *write);
 static void make_name(Write *write, HeapTuple row, ResourceName *name);
 static const ResourceName *resource_name(Write *write, HeapTuple row);
 static int64 presented_for(Write *write, HeapTuple row, bool *named);
@@ -159,7 +160,7 @@ guard_row_insert(Write *write)
 	}
 	if (fence->partition &&
 		fencing_rowmove_is_insert(write->trigdata, &write->name, token))
-		return row;
+		return column == token ? row : stamp(write, row, token);
 	if (fence->decl.tombstones)
 		mark = fencing_mark_read(&write->name, &own);
 
@@ -417,6 +418,7 @@ guard_resource_name(Write *write, const ResourceName *name)
 		if (fencing_mark_accept(name, token, &write->fence->decl.rule,
 								&write->refusal) != VERDICT_REFUSED)
 		{
+			fencing_commit_carried = true;
 			write->fence->accepted_epoch = fencing_checked_epoch;
 			write->fence->accepted_store = fencing_store_generation;
 			write->fence->accepted_tokens = fencing_tokens_generation;
@@ -454,7 +456,8 @@ resource_accepted(const Fence *fence)
  *
  * Under another trigger, a foreign key's action among them, skip is an error
  * too: the outer statement counts on the write, and leaving a row out would
- * orphan it.
+ * orphan it.  So it is for the insert that ends the move of a row to another
+ * partition, whose delete has been done.
  */
 static pg_noinline Outcome
 settle(Write *write, const ResourceName *name)
@@ -473,12 +476,21 @@ settle(Write *write, const ResourceName *name)
 		fencing_refuse_in_shadow(refusal);
 		return OUTCOME_PASS;
 	}
-	if (decl->skip &&
+	if (decl->skip && !finishes_move(write) &&
 		(refusal->kind == REFUSAL_STALE ||
 		 refusal->kind == REFUSAL_STALE_EQUAL) &&
 		fencing_trigger_depth() <= 1)
 		return OUTCOME_SKIP;
 	fencing_refuse(refusal);
+}
+
+/* Is this the insert of a row that comes from another partition? */
+static bool
+finishes_move(Write *write)
+{
+	return TRIGGER_FIRED_BY_INSERT(write->trigdata->tg_event) &&
+		write->fence->partition &&
+		(fencing_rowmove_in_progress() || fencing_statement_updates());
 }
 
 /* The name of a row's resource, or an error that says why there is none. */

@@ -41,6 +41,13 @@
 #define ISSUER_SEQUENCE "token_sequence"
 #define TIMELINE_SHIFT 40
 
+/*
+ * The sequence is common to all resources, so a mark that somebody's absurd
+ * token has raised must not drag it to its end.  A mark above this, or above
+ * what the sequence has reached by itself, concerns its own resource alone.
+ */
+#define FOREIGN_LIMIT (((int64) 1 << 53) - 1)
+
 /* The highest value read of the sequence, and when it was valid. */
 static int64 reached = 0;
 static uint64 reached_generation = 0;
@@ -132,8 +139,8 @@ sequence_next(const char *resource, int64 above)
 	(void) fencing_issuer_reached(PG_INT64_MAX, &reached_now);
 	if (reached_now < base)
 		above = Max(above, base + (reached_now & low));
-	if (reached_now == PG_INT64_MAX || above == PG_INT64_MAX)
-		fencing_tokens_exhausted(resource, PG_INT64_MAX);
+	if (reached_now == PG_INT64_MAX || above > Max(reached_now, FOREIGN_LIMIT))
+		fencing_tokens_exhausted(resource, Max(above, reached_now));
 	if (above > reached_now)
 		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(seqid),
 							Int64GetDatum(above));

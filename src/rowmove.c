@@ -18,6 +18,9 @@
  *   name and token must be those that the UPDATE was checked for; then taking
  *   it for the third firing cannot let anything through that was not checked.
  *
+ * What is compared repeats in the next execution of a plan, in another
+ * transaction; so a move is forgotten with its transaction or savepoint.
+ *
  * One move is remembered at a time.  A trigger that fires between the three
  * and itself moves a row makes us forget the outer one, whose DELETE is then
  * checked like any other: it errs on the side of a refusal.
@@ -110,4 +113,17 @@ fencing_rowmove_is_insert(const TriggerData *trigdata,
 		return false;
 	move.state = MOVE_NONE;
 	return true;
+}
+
+bool
+fencing_rowmove_in_progress(void)
+{
+	return move.state == MOVE_DELETED && move.command == statement_command() &&
+		move.depth == fencing_trigger_depth();
+}
+
+void
+fencing_rowmove_forget(void)
+{
+	move.state = MOVE_NONE;
 }

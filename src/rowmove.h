@@ -32,6 +32,12 @@ extern bool fencing_rowmove_is_delete(const TriggerData *trigdata,
 extern bool fencing_rowmove_is_insert(const TriggerData *trigdata,
 									  const ResourceName *name, int64 token);
 
+/* Has the second been seen, and the third is to come? */
+extern bool fencing_rowmove_in_progress(void);
+
+/* Forgets a move: its (sub)transaction is over, or rolled back. */
+extern void fencing_rowmove_forget(void);
+
 /* Under how many triggers does this one run?  1: of the client's statement. */
 extern int fencing_trigger_depth(void);
 

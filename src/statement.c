@@ -13,9 +13,11 @@
  * the second clause would seem to set the column, to the value it already
  * has, and would pass as the holder of the current mark.  So the plan of the
  * running statement is looked at.  A hook around ExecutorRun keeps track of
- * it; for the one statement during which the library is loaded, the portal
- * is asked instead, which knows the client's statement, though not one inside
- * a function of it.
+ * it.  In the one statement during which the library is loaded, the hook was
+ * not there yet: then the portal knows the client's statement, and the error
+ * context the text of one that a procedural language runs.  A statement of a
+ * function in language SQL is seen by neither; session_preload_libraries
+ * closes that gap.
  *
  *-------------------------------------------------------------------------
  */
@@ -40,6 +42,8 @@ static QueryDesc *running = NULL;
 
 static bool plan_omits(const PlannedStmt *stmt, Plan *plan, Oid relid,
 					   AttrNumber attnum);
+
+static bool context_mentions_merge(void);
 
 static void
 run_hook(FENCING_RUN_PARAMETERS)
@@ -98,7 +102,29 @@ fencing_statement_may_omit(Relation rel, AttrNumber attnum)
 		if (statement_omits(lfirst_node(PlannedStmt, lc),
 							RelationGetRelid(rel), attnum))
 			return true;
-	return false;
+	return context_mentions_merge();
+}
+
+/*
+ * Does the error context, where SPI shows the text of its statement, contain
+ * the word MERGE?  Somewhere in it is enough: when in doubt, refuse.
+ */
+static bool
+context_mentions_merge(void)
+{
+	char *context = GetErrorContextStack();
+	bool found = false;
+
+	for (const char *c = context; c && *c && !found; c++)
+		found = pg_strncasecmp(c, "merge", 5) == 0;
+	return found;
+}
+
+bool
+fencing_statement_updates(void)
+{
+	return running &&
+		(running->operation == CMD_UPDATE || running->operation == CMD_MERGE);
 }
 
 /* ModifyTable nodes stand at the top of the statement's plan or a CTE's. */
@@ -106,16 +132,18 @@ static bool
 plan_omits(const PlannedStmt *stmt, Plan *plan, Oid relid, AttrNumber attnum)
 {
 	ModifyTable *modify = (ModifyTable *) plan;
-	ListCell *rel, *actions, *lc;
+	ListCell *lc;
 
 	if (plan == NULL || !IsA(plan, ModifyTable) ||
 		modify->operation != CMD_MERGE)
 		return false;
-	forboth(rel, modify->resultRelations, actions, modify->mergeActionLists)
+	for (int i = 0; i < list_length(modify->resultRelations); i++)
 	{
-		if (rt_fetch(lfirst_int(rel), stmt->rtable)->relid != relid)
+		Index rti = list_nth_int(modify->resultRelations, i);
+
+		if (rt_fetch(rti, stmt->rtable)->relid != relid)
 			continue;
-		foreach(lc, (List *) lfirst(actions))
+		foreach(lc, (List *) list_nth(modify->mergeActionLists, i))
 		{
 			MergeAction *action = lfirst_node(MergeAction, lc);
 

@@ -55,7 +55,6 @@ static const char *const store_names[STORE_KINDS] = {"marks", "issued"};
 
 /* Known OIDs; InvalidOid until looked up and after an invalidation. */
 static Oid store_oids[STORE_KINDS];
-static Oid store_indexes[STORE_KINDS];
 
 uint64 fencing_store_generation = 1;
 
@@ -95,18 +94,11 @@ fencing_relation_oid(const char *relname)
 Oid
 fencing_store_oid(StoreKind kind)
 {
+	/* looked up into a local first: the lookup may process invalidations */
 	if (!OidIsValid(store_oids[kind]))
 	{
 		Oid relid = fencing_relation_oid(store_names[kind]);
-		Relation rel = table_open(relid, AccessShareLock);
 
-		list_free(RelationGetIndexList(rel)); /* fills in rd_pkindex */
-		store_indexes[kind] = rel->rd_pkindex;
-		table_close(rel, AccessShareLock);
-		if (!OidIsValid(store_indexes[kind]))
-			elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
-				 store_names[kind]);
-		/* only now: opening may have processed invalidations */
 		store_oids[kind] = relid;
 	}
 	return store_oids[kind];
@@ -116,7 +108,14 @@ void
 fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 {
 	store->rel = table_open(fencing_store_oid(kind), lockmode);
-	store->index = index_open(store_indexes[kind], lockmode);
+
+	/* asked under the lock, since REINDEX CONCURRENTLY replaces the index */
+	if (!store->rel->rd_indexvalid)
+		list_free(RelationGetIndexList(store->rel));
+	if (!OidIsValid(store->rel->rd_pkindex))
+		elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
+			 store_names[kind]);
+	store->index = index_open(store->rel->rd_pkindex, lockmode);
 	store->slot = table_slot_create(store->rel, NULL);
 	store->snapshot = NULL;
 }
@@ -325,9 +324,9 @@ any_ended_between(Snapshot first, Snapshot second)
  * once the trace is a multixact.  Its members cannot be read any more once
  * none of them runs; then the answer is "newer", which costs a retry.  (The
  * retry succeeds: the lock of the transaction that fails has replaced the
- * multixact.)  VACUUM removes a finished multixact altogether when it freezes
- * the row, so a frozen row without xmax tells nothing either, unless no
- * transaction at all has ended since the snapshot was taken.
+ * multixact.)  VACUUM removes a finished multixact altogether, so a row
+ * without xmax tells nothing either, unless no transaction at all has ended
+ * since the snapshot was taken, as in a claim that is the first statement.
  */
 bool
 fencing_store_is_newer(const Store *store, Snapshot snapshot)
@@ -350,7 +349,7 @@ fencing_store_is_newer(const Store *store, Snapshot snapshot)
 	if (is_newer(xmin, snapshot))
 		return true;
 	if (!TransactionIdIsValid(xmax))
-		return HeapTupleHeaderXminFrozen(header) &&
+		return !TransactionIdIsCurrentTransactionId(xmin) &&
 			any_ended_between(snapshot, store->snapshot);
 	if (!(infomask & HEAP_XMAX_IS_MULTI))
 		return is_newer(xmax, snapshot);
