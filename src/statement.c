@@ -12,8 +12,8 @@
  *
  * the second clause would seem to set the column, to the value it already
  * has, and would pass as the holder of the current mark.  So the plan of the
- * running statement is looked at.  A hook around ExecutorRun keeps track of
- * it.  In the one statement during which the library is loaded, the hook was
+ * running statement is looked at.  Hooks around ExecutorRun and
+ * ExecutorFinish keep track of it.  In the one statement during which the library is loaded, the hook was
  * not there yet: then the portal knows the client's statement, and the error
  * context the text of one that a procedural language runs.  A statement of a
  * function in language SQL is seen by neither; session_preload_libraries
@@ -36,6 +36,7 @@
 #include "statement.h"
 
 static ExecutorRun_hook_type previous_run = NULL;
+static ExecutorFinish_hook_type previous_finish = NULL;
 
 /* The statement that is running, innermost of all. */
 static QueryDesc *running = NULL;
@@ -65,9 +66,32 @@ run_hook(FENCING_RUN_PARAMETERS)
 	PG_END_TRY();
 }
 
+/* What a query does not read of its CTEs is run when it finishes. */
+static void
+finish_hook(QueryDesc *queryDesc)
+{
+	QueryDesc *outer = running;
+
+	running = queryDesc;
+	PG_TRY();
+	{
+		if (previous_finish)
+			previous_finish(queryDesc);
+		else
+			standard_ExecutorFinish(queryDesc);
+	}
+	PG_FINALLY();
+	{
+		running = outer;
+	}
+	PG_END_TRY();
+}
+
 void
 fencing_statement_init(void)
 {
+	previous_finish = ExecutorFinish_hook;
+	ExecutorFinish_hook = finish_hook;
 	previous_run = ExecutorRun_hook;
 	ExecutorRun_hook = run_hook;
 }
