@@ -54,7 +54,7 @@ typedef struct Checked
 	int64 token; /* 0: the place is free */
 	uint32 hash;
 	int len;
-	char *name;				/* in CheckedContext */
+	char *name;				/* in checked_context */
 	SubTransactionId subid; /* holds the lock on the mark */
 	bool raised;			/* by this transaction, not found equal */
 } Checked;

@@ -104,11 +104,9 @@ bool
 fencing_rowmove_is_insert(const TriggerData *trigdata,
 						  const ResourceName *name, int64 token)
 {
-	if (move.state != MOVE_DELETED ||
+	if (!fencing_rowmove_in_progress() ||
 		!trigdata->tg_relation->rd_rel->relispartition ||
-		move.command != statement_command() ||
-		move.depth != fencing_trigger_depth() || move.token != token ||
-		move.name.len != name->len ||
+		move.token != token || move.name.len != name->len ||
 		memcmp(move.name.data, name->data, name->len) != 0)
 		return false;
 	move.state = MOVE_NONE;

@@ -13,11 +13,11 @@
  * the second clause would seem to set the column, to the value it already
  * has, and would pass as the holder of the current mark.  So the plan of the
  * running statement is looked at.  Hooks around ExecutorRun and
- * ExecutorFinish keep track of it.  In the one statement during which the library is loaded, the hook was
- * not there yet: then the portal knows the client's statement, and the error
- * context the text of one that a procedural language runs.  A statement of a
- * function in language SQL is seen by neither; session_preload_libraries
- * closes that gap.
+ * ExecutorFinish keep track of it.  In the one statement during which the
+ * library is loaded, they were not there yet: then the portal knows the
+ * client's statement, and the error context the text of one that a procedural
+ * language runs.  A statement of a function in language SQL is seen by
+ * neither; session_preload_libraries closes that gap.
  *
  *-------------------------------------------------------------------------
  */
