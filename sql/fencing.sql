@@ -226,6 +226,16 @@ COMMENT ON FUNCTION fencing.compact(interval) IS
 -- Tokens
 -- ---------------------------------------------------------------------------
 
+CREATE TYPE fencing.lease AS (
+	resource    text,
+	token       bigint,
+	holder      text,
+	acquired_at timestamptz,
+	expires_at  timestamptz);
+
+COMMENT ON TYPE fencing.lease IS
+	'a claim on a resource: token to fence writes with, holder, and the time at which it ends';
+
 CREATE FUNCTION fencing.next_token(resource text)
 RETURNS bigint
 LANGUAGE C VOLATILE SECURITY DEFINER
