@@ -16,6 +16,7 @@ CREATE TABLE fencing.marks (
 	resource   text COLLATE "C" NOT NULL,
 	token      bigint NOT NULL,
 	updated_at timestamptz NOT NULL,
+	raised_by  text,
 	CONSTRAINT marks_pkey PRIMARY KEY (resource)
 ) WITH (fillfactor = 50,
 		autovacuum_vacuum_scale_factor = 0.02,
@@ -29,11 +30,24 @@ COMMENT ON COLUMN fencing.marks.resource IS
 COMMENT ON COLUMN fencing.marks.token IS 'The mark';
 COMMENT ON COLUMN fencing.marks.updated_at IS
 	'When the mark was set last, by the server''s clock';
+COMMENT ON COLUMN fencing.marks.raised_by IS
+	'application_name of the session that set the mark last';
 
+-- One row for each resource that got a token here.  The lease stands in the
+-- same row, so that one lock orders everything about a resource, and an
+-- acquire writes one row.  A dump carries the rows for their tokens' sake; the
+-- leases in them are not in force where lease_origin says otherwise.
 CREATE TABLE fencing.issued (
-	resource   text COLLATE "C" NOT NULL,
-	token      bigint NOT NULL,
-	updated_at timestamptz NOT NULL,
+	resource         text COLLATE "C" NOT NULL,
+	token            bigint NOT NULL,
+	updated_at       timestamptz NOT NULL,
+	lease_token      bigint,
+	holder           text,
+	acquired_at      timestamptz,
+	expires_at       timestamptz,
+	pid              integer,
+	application_name text,
+	origin           bigint,
 	CONSTRAINT issued_pkey PRIMARY KEY (resource)
 ) WITH (fillfactor = 50,
 		autovacuum_vacuum_scale_factor = 0.02,
@@ -41,7 +55,13 @@ CREATE TABLE fencing.issued (
 		autovacuum_vacuum_cost_delay = 0);
 
 COMMENT ON TABLE fencing.issued IS
-	'The last token that fencing.next_token has handed out for each resource. Written by the functions of the extension alone.';
+	'The last token that this database has handed out for each resource, and its lease (see view fencing.leases). Written by the functions of the extension alone.';
+COMMENT ON COLUMN fencing.issued.token IS
+	'The last token handed out, with a lease or by fencing.next_token';
+COMMENT ON COLUMN fencing.issued.lease_token IS
+	'Token of the lease, NULL if there is none or it was released';
+COMMENT ON COLUMN fencing.issued.origin IS
+	'The database that granted the lease: a copy of the row elsewhere is no lease';
 
 CREATE SEQUENCE fencing.token_sequence AS bigint NO CYCLE CACHE 1;
 

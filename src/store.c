@@ -38,6 +38,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
 #include "utils/inval.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
@@ -46,12 +47,15 @@
 #include "compat.h"
 #include "store.h"
 
-#define STORE_ATT_RESOURCE 1
-#define STORE_ATT_TOKEN 2
-#define STORE_ATT_UPDATED 3
-#define STORE_NATTS 3
-
 static const char *const store_names[STORE_KINDS] = {"marks", "issued"};
+static const int store_natts[STORE_KINDS] = {MARKS_NATTS, ISSUED_NATTS};
+
+/* The argument of an index scan, in memory of the caller. */
+typedef union SearchKey
+{
+	struct varlena header;
+	char data[VARHDRSZ + FENCING_RESOURCE_MAX];
+} SearchKey;
 
 /* Known OIDs; InvalidOid until looked up and after an invalidation. */
 static Oid store_oids[STORE_KINDS];
@@ -107,6 +111,7 @@ fencing_store_oid(StoreKind kind)
 void
 fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 {
+	store->kind = kind;
 	store->rel = table_open(fencing_store_oid(kind), lockmode);
 
 	/* asked under the lock, since REINDEX CONCURRENTLY replaces the index */
@@ -115,6 +120,12 @@ fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 	if (!OidIsValid(store->rel->rd_pkindex))
 		elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
 			 store_names[kind]);
+	if (RelationGetNumberOfAttributes(store->rel) != store_natts[kind])
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s.%s\" is not that of this version of the library",
+						FENCING_SCHEMA, store_names[kind]),
+				 errhint("Run ALTER EXTENSION fencing UPDATE.")));
 	store->index = index_open(store->rel->rd_pkindex, lockmode);
 	store->slot = table_slot_create(store->rel, NULL);
 	store->snapshot = NULL;
@@ -141,31 +152,37 @@ slot_token(TupleTableSlot *slot)
 	return DatumGetInt64(token);
 }
 
+/* Begins a scan for the row of a name. */
+static IndexScanDesc
+begin_search(Store *store, Snapshot snapshot, const char *name, int len,
+			 SearchKey *key)
+{
+	ScanKeyData scankey;
+	IndexScanDesc scan;
+
+	SET_VARSIZE(key, VARHDRSZ + len);
+	memcpy(VARDATA(key), name, len);
+	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber, F_TEXTEQ,
+				PointerGetDatum(key));
+	Assert(scankey.sk_collation == C_COLLATION_OID);
+
+	scan = fencing_index_beginscan(store->rel, store->index, snapshot, 1);
+	index_rescan(scan, &scankey, 1, NULL, 0);
+	return scan;
+}
+
 bool
 fencing_store_find(Store *store, const char *name, int len, int64 *token)
 {
-	union
-	{
-		struct varlena header;
-		char data[VARHDRSZ + FENCING_RESOURCE_MAX];
-	} key;
-	ScanKeyData scankey;
+	SearchKey key;
 	IndexScanDesc scan;
 	bool found;
-
-	SET_VARSIZE(&key, VARHDRSZ + len);
-	memcpy(VARDATA(&key), name, len);
-	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber, F_TEXTEQ,
-				PointerGetDatum(&key));
-	Assert(scankey.sk_collation == C_COLLATION_OID);
 
 	if (store->snapshot)
 		UnregisterSnapshot(store->snapshot);
 	store->snapshot = RegisterSnapshot(GetLatestSnapshot());
 
-	scan = fencing_index_beginscan(store->rel, store->index, store->snapshot,
-								   1);
-	index_rescan(scan, &scankey, 1, NULL, 0);
+	scan = begin_search(store, store->snapshot, name, len, &key);
 	found = index_getnext_slot(scan, ForwardScanDirection, store->slot);
 	index_endscan(scan);
 	if (found)
@@ -174,6 +191,56 @@ fencing_store_find(Store *store, const char *name, int len, int64 *token)
 		*token = slot_token(store->slot);
 	}
 	return found;
+}
+
+bool
+fencing_store_peek(Store *store, const char *name, int len,
+				   InFlight *in_flight)
+{
+	SearchKey key;
+	IndexScanDesc scan;
+	SnapshotData dirty;
+	bool found;
+
+	/* each row that the scan returns leaves its transactions in here */
+	InitDirtySnapshot(dirty);
+	scan = begin_search(store, &dirty, name, len, &key);
+	found = index_getnext_slot(scan, ForwardScanDirection, store->slot);
+	in_flight->xid = InvalidTransactionId;
+	in_flight->speculative = 0;
+	if (found)
+	{
+		/* the slot's pin keeps the row, but not the scan's memory */
+		ExecMaterializeSlot(store->slot);
+		store->tid = store->slot->tts_tid;
+		if (TransactionIdIsValid(dirty.xmin))
+		{
+			in_flight->xid = dirty.xmin;
+			in_flight->speculative = dirty.speculativeToken;
+		}
+		else
+			in_flight->xid = dirty.xmax;
+	}
+	index_endscan(scan);
+	return found;
+}
+
+bool
+fencing_store_lock_peeked(Store *store)
+{
+	TM_FailureData failure;
+
+	ExecClearTuple(store->slot);
+	return table_tuple_lock(store->rel, &store->tid, SnapshotAny, store->slot,
+							GetCurrentCommandId(false),
+							LockTupleNoKeyExclusive, LockWaitSkip, 0,
+							&failure) == TM_Ok;
+}
+
+Datum
+fencing_store_value(Store *store, int attnum, bool *isnull)
+{
+	return slot_getattr(store->slot, attnum, isnull);
 }
 
 TM_Result
@@ -209,19 +276,40 @@ fencing_store_lock(Store *store, LockTupleMode mode, bool wait, int64 *token)
 	return result; /* not reached */
 }
 
+/* Who raises a mark, as far as a session tells; NULL if it does not. */
+static Datum
+raised_by(bool *isnull)
+{
+	*isnull = application_name == NULL || application_name[0] == '\0';
+	return *isnull ? (Datum) 0 : CStringGetTextDatum(application_name);
+}
+
 void
 fencing_store_update(Store *store, int64 token)
+{
+	int cols[] = {STORE_ATT_TOKEN, STORE_ATT_UPDATED, MARKS_ATT_RAISED_BY};
+	Datum values[lengthof(cols)];
+	bool nulls[lengthof(cols)] = {false};
+
+	values[0] = Int64GetDatum(token);
+	values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (store->kind == STORE_MARKS)
+		values[2] = raised_by(&nulls[2]);
+	fencing_store_modify(store, store->kind == STORE_MARKS ? 3 : 2, cols,
+						 values, nulls);
+}
+
+void
+fencing_store_modify(Store *store, int ncols, const int *cols,
+					 const Datum *values, const bool *nulls)
 {
 	bool should_free;
 	HeapTuple old = ExecFetchSlotHeapTuple(store->slot, false, &should_free);
 	HeapTuple new;
-	int cols[2] = {STORE_ATT_TOKEN, STORE_ATT_UPDATED};
-	Datum values[2] = {Int64GetDatum(token),
-					   TimestampTzGetDatum(GetCurrentTimestamp())};
-	bool nulls[2] = {false, false};
 
-	new = heap_modify_tuple_by_cols(old, RelationGetDescr(store->rel), 2, cols,
-									values, nulls);
+	new = heap_modify_tuple_by_cols(old, RelationGetDescr(store->rel), ncols,
+									(int *) cols, (Datum *) values,
+									(bool *) nulls);
 	CatalogTupleUpdate(store->rel, &old->t_self, new);
 	heap_freetuple(new);
 	if (should_free)
@@ -232,9 +320,28 @@ fencing_store_update(Store *store, int64 token)
 bool
 fencing_store_insert(Store *store, const char *name, int len, int64 token)
 {
+	Datum values[STORE_MAX_NATTS];
+	bool nulls[STORE_MAX_NATTS];
+
+	memset(nulls, true, sizeof(nulls));
+	memset(nulls, false, STORE_ATT_UPDATED * sizeof(bool));
+	values[STORE_ATT_RESOURCE - 1] = PointerGetDatum(
+		cstring_to_text_with_len(name, len));
+	values[STORE_ATT_TOKEN - 1] = Int64GetDatum(token);
+	values[STORE_ATT_UPDATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
+	if (store->kind == STORE_MARKS)
+		values[MARKS_ATT_RAISED_BY - 1] = raised_by(
+			&nulls[MARKS_ATT_RAISED_BY - 1]);
+	return fencing_store_insert_row(store, values, nulls);
+}
+
+bool
+fencing_store_insert_row(Store *store, const Datum *values, const bool *nulls)
+{
 	EState *estate = CreateExecutorState();
 	ResultRelInfo *target = makeNode(ResultRelInfo);
 	TupleTableSlot *slot = store->slot;
+	int natts = store_natts[store->kind];
 	bool inserted = false;
 
 	/* the server may ask what its statement sees; any snapshot will do */
@@ -251,12 +358,8 @@ fencing_store_insert(Store *store, const char *name, int len, int64 token)
 		bool conflict;
 
 		ExecClearTuple(slot);
-		memset(slot->tts_isnull, false, STORE_NATTS * sizeof(bool));
-		slot->tts_values[STORE_ATT_RESOURCE - 1] = PointerGetDatum(
-			cstring_to_text_with_len(name, len));
-		slot->tts_values[STORE_ATT_TOKEN - 1] = Int64GetDatum(token);
-		slot->tts_values[STORE_ATT_UPDATED - 1] = TimestampTzGetDatum(
-			GetCurrentTimestamp());
+		memcpy(slot->tts_values, values, natts * sizeof(Datum));
+		memcpy(slot->tts_isnull, nulls, natts * sizeof(bool));
 		ExecStoreVirtualTuple(slot);
 
 		if (!fencing_no_conflict(target, slot, estate))

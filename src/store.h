@@ -15,20 +15,51 @@
 
 #include "resource.h"
 
-/* The tables: (resource text COLLATE "C" PRIMARY KEY, token, updated_at). */
+/*
+ * The tables.  Both begin with (resource text COLLATE "C" PRIMARY KEY, token,
+ * updated_at); what follows is named below.
+ */
 typedef enum StoreKind
 {
 	STORE_MARKS,  /* fencing.marks: the highest token accepted */
-	STORE_ISSUED, /* fencing.issued: the last token handed out */
+	STORE_ISSUED, /* fencing.issued: the last token handed out, the lease */
 	STORE_KINDS
 } StoreKind;
+
+enum
+{
+	STORE_ATT_RESOURCE = 1,
+	STORE_ATT_TOKEN,
+	STORE_ATT_UPDATED
+};
+
+enum
+{
+	MARKS_ATT_RAISED_BY = STORE_ATT_UPDATED + 1,
+	MARKS_NATTS = MARKS_ATT_RAISED_BY
+};
+
+enum
+{
+	ISSUED_ATT_LEASE_TOKEN = STORE_ATT_UPDATED + 1,
+	ISSUED_ATT_HOLDER,
+	ISSUED_ATT_ACQUIRED,
+	ISSUED_ATT_EXPIRES,
+	ISSUED_ATT_PID,
+	ISSUED_ATT_APPLICATION,
+	ISSUED_ATT_ORIGIN,
+	ISSUED_NATTS = ISSUED_ATT_ORIGIN
+};
+
+#define STORE_MAX_NATTS ISSUED_NATTS
 
 /* An open store, and the row that was found or locked last. */
 typedef struct Store
 {
+	StoreKind kind;
 	Relation rel;
 	Relation index;
-	Snapshot snapshot;	  /* registered; of the last find */
+	Snapshot snapshot;	  /* registered; of the last find, NULL before */
 	TupleTableSlot *slot; /* the row */
 	ItemPointerData tid;  /* where the last find saw it */
 } Store;
@@ -64,10 +95,43 @@ extern TM_Result fencing_store_lock(Store *store, LockTupleMode mode,
 									bool wait, int64 *token);
 
 /*
+ * What a transaction that is still running does to a row: InvalidTransactionId
+ * if none does.  "speculative" is not 0 as long as it may take back what it inserted.
+ */
+typedef struct InFlight
+{
+	TransactionId xid;
+	uint32 speculative;
+} InFlight;
+
+/*
+ * Looks up the row of a name in its last committed state, or as this or a
+ * running transaction adds it; *in_flight tells about such another
+ * transaction.  Returns false if there is no row (which an update at the same
+ * moment can make look so: adding it will tell).  Takes no lock.
+ */
+extern bool fencing_store_peek(Store *store, const char *name, int len,
+							   InFlight *in_flight);
+
+/*
+ * Locks the very version that the last peek found (exclusively but for
+ * foreign keys), without waiting.  Returns false, with nothing locked, if
+ * there is a newer one or somebody else has it.
+ */
+extern bool fencing_store_lock_peeked(Store *store);
+
+/* A column of the row found or locked last. */
+extern Datum fencing_store_value(Store *store, int attnum, bool *isnull);
+
+/*
  * Gives the row locked last (exclusively) another number.  Ends with a command
  * counter increment, so that the change is visible to this transaction.
  */
 extern void fencing_store_update(Store *store, int64 token);
+
+/* The same for any columns; the number is one of them or stays. */
+extern void fencing_store_modify(Store *store, int ncols, const int *cols,
+								 const Datum *values, const bool *nulls);
 
 /*
  * Adds a row for a name.  Waits for a transaction that is adding the same
@@ -76,6 +140,10 @@ extern void fencing_store_update(Store *store, int64 token);
  */
 extern bool fencing_store_insert(Store *store, const char *name, int len,
 								 int64 token);
+
+/* The same with all columns given, indexed by attribute number - 1. */
+extern bool fencing_store_insert_row(Store *store, const Datum *values,
+									 const bool *nulls);
 
 /* Was the row found or locked last written by this transaction? */
 extern bool fencing_store_is_own(const Store *store);

@@ -4,7 +4,7 @@
 SELECT plan(21);
 
 SELECT isnt(obj_description('fencing.marks'::regclass, 'pg_class'), NULL, 'the table has a comment');
-SELECT columns_are('fencing', 'marks', ARRAY['resource', 'token', 'updated_at']);
+SELECT columns_are('fencing', 'marks', ARRAY['resource', 'token', 'updated_at', 'raised_by']);
 SELECT col_type_is('fencing', 'marks', 'resource', 'text', 'resource is text');
 SELECT is((SELECT collname FROM pg_attribute a JOIN pg_collation c ON c.oid = attcollation
 	WHERE attrelid = 'fencing.marks'::regclass AND attname = 'resource'), 'C', 'in the order of its bytes');
