@@ -226,15 +226,18 @@ fencing_store_peek(Store *store, const char *name, int len,
 }
 
 bool
-fencing_store_lock_peeked(Store *store)
+fencing_store_lock_peeked(Store *store, bool *locked)
 {
 	TM_FailureData failure;
+	TM_Result result;
 
 	ExecClearTuple(store->slot);
-	return table_tuple_lock(store->rel, &store->tid, SnapshotAny, store->slot,
-							GetCurrentCommandId(false),
-							LockTupleNoKeyExclusive, LockWaitSkip, 0,
-							&failure) == TM_Ok;
+	result = table_tuple_lock(store->rel, &store->tid, SnapshotAny,
+							  store->slot, GetCurrentCommandId(false),
+							  LockTupleNoKeyExclusive, LockWaitSkip, 0,
+							  &failure);
+	*locked = result == TM_WouldBlock;
+	return result == TM_Ok;
 }
 
 Datum
@@ -355,7 +358,7 @@ fencing_store_insert_row(Store *store, const Datum *values, const bool *nulls)
 	for (;;)
 	{
 		uint32 spec;
-		bool conflict;
+		bool conflict = false; /* set only if there is one */
 
 		ExecClearTuple(slot);
 		memcpy(slot->tts_values, values, natts * sizeof(Datum));

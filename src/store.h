@@ -116,9 +116,9 @@ extern bool fencing_store_peek(Store *store, const char *name, int len,
 /*
  * Locks the very version that the last peek found (exclusively but for
  * foreign keys), without waiting.  Returns false, with nothing locked, if
- * there is a newer one or somebody else has it.
+ * there is a newer one or another transaction has it, which *locked tells.
  */
-extern bool fencing_store_lock_peeked(Store *store);
+extern bool fencing_store_lock_peeked(Store *store, bool *locked);
 
 /* A column of the row found or locked last. */
 extern Datum fencing_store_value(Store *store, int attnum, bool *isnull);
