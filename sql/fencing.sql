@@ -246,6 +246,18 @@ COMMENT ON FUNCTION fencing.compact(interval) IS
 -- Tokens
 -- ---------------------------------------------------------------------------
 
+CREATE FUNCTION fencing.next_token(resource text)
+RETURNS bigint
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_next_token';
+
+COMMENT ON FUNCTION fencing.next_token(text) IS
+	'a new token for a resource, larger than every one before it';
+
+-- ---------------------------------------------------------------------------
+-- Leases
+-- ---------------------------------------------------------------------------
+
 CREATE TYPE fencing.lease AS (
 	resource    text,
 	token       bigint,
@@ -256,22 +268,98 @@ CREATE TYPE fencing.lease AS (
 COMMENT ON TYPE fencing.lease IS
 	'a claim on a resource: token to fence writes with, holder, and the time at which it ends';
 
-CREATE FUNCTION fencing.next_token(resource text)
+CREATE FUNCTION fencing.acquire(
+	resource text,
+	ttl      interval DEFAULT '30 s',
+	wait     interval DEFAULT '0',
+	holder   text     DEFAULT NULL)
+RETURNS fencing.lease
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_acquire';
+
+COMMENT ON FUNCTION fencing.acquire(text, interval, interval, text) IS
+	'acquire a lease on a resource, waiting for it if need be; fails with 55P03 when it is busy';
+
+CREATE FUNCTION fencing.try_acquire(
+	resource text,
+	ttl      interval DEFAULT '30 s',
+	holder   text     DEFAULT NULL)
+RETURNS fencing.lease
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_try_acquire';
+
+COMMENT ON FUNCTION fencing.try_acquire(text, interval, text) IS
+	'acquire a lease on a resource; NULL when it is busy';
+
+CREATE FUNCTION fencing.renew(
+	resource text,
+	token    bigint,
+	ttl      interval DEFAULT '30 s')
+RETURNS fencing.lease
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_renew';
+
+COMMENT ON FUNCTION fencing.renew(text, bigint, interval) IS
+	'give a lease that is held a new time to live; NULL with a warning when it is not held';
+
+CREATE FUNCTION fencing.release(resource text, token bigint)
+RETURNS boolean
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_release';
+
+COMMENT ON FUNCTION fencing.release(text, bigint) IS
+	'end a lease at the commit; false with a warning when it is not held';
+
+CREATE FUNCTION fencing.revoke(resource text)
+RETURNS bigint
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_revoke';
+
+COMMENT ON FUNCTION fencing.revoke(text) IS
+	'end a lease, whoever holds it, and raise the mark above its token; returns the mark';
+
+CREATE FUNCTION fencing.lease_origin()
+RETURNS bigint
+LANGUAGE C STABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'fencing_lease_origin';
+
+COMMENT ON FUNCTION fencing.lease_origin() IS
+	'this database, as the rows of fencing.issued name it whose leases it granted';
+
+CREATE VIEW fencing.leases AS
+SELECT i.resource, i.holder, i.lease_token AS token, i.acquired_at,
+	   i.expires_at,
+	   i.expires_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AS expired,
+	   i.pid, i.application_name
+FROM fencing.issued AS i
+WHERE i.lease_token IS NOT NULL
+  AND i.origin OPERATOR(pg_catalog.=) fencing.lease_origin();
+
+COMMENT ON VIEW fencing.leases IS
+	'Leases that were granted here and neither released nor revoked, the expired ones included';
+COMMENT ON COLUMN fencing.leases.pid IS
+	'Process that acquired the lease; it may be gone, or serve somebody else by now';
+COMMENT ON COLUMN fencing.leases.application_name IS
+	'application_name of the session that acquired the lease';
+
+CREATE FUNCTION fencing.purge_leases(older_than interval)
 RETURNS bigint
 LANGUAGE C VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS 'MODULE_PATHNAME', 'fencing_next_token';
+AS 'MODULE_PATHNAME', 'fencing_purge_leases';
 
-COMMENT ON FUNCTION fencing.next_token(text) IS
-	'a new token for a resource, larger than every one before it';
+COMMENT ON FUNCTION fencing.purge_leases(interval) IS
+	'forget resources without a mark whose last lease ended longer ago than this; returns how many';
 
 -- ---------------------------------------------------------------------------
 -- Rights
 -- ---------------------------------------------------------------------------
 
 GRANT USAGE ON SCHEMA fencing TO PUBLIC;
-GRANT SELECT ON fencing.marks, fencing.issued, fencing.fences TO PUBLIC;
+GRANT SELECT ON fencing.marks, fencing.issued, fencing.fences, fencing.leases TO PUBLIC;
 GRANT SELECT ON SEQUENCE fencing.token_sequence TO PUBLIC;
 
 REVOKE ALL ON FUNCTION fencing.set_mark(text, bigint, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fencing.compact(interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fencing.revoke(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fencing.purge_leases(interval) FROM PUBLIC;

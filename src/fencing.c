@@ -3,8 +3,8 @@
  * fencing.c
  *		The library's beginning: settings, callbacks.
  *
- * Dependencies point one way.  guard.c, claim.c and declare.c are what SQL
- * calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
+ * Dependencies point one way.  guard.c, claim.c, lease.c, retention.c and
+ * declare.c are what SQL calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
  * and deadline.c (settings), commit.c (what must hold before a commit); below
  * those store.c (the tables), issuer.c, resource.c (names), statement.c (the
  * running statement), and refuse.c, which everybody may call and which calls
@@ -22,6 +22,7 @@
 #include "deadline.h"
 #include "fence.h"
 #include "fencing.h"
+#include "queue.h"
 #include "statement.h"
 #include "store.h"
 #include "tokens.h"
@@ -60,6 +61,7 @@ _PG_init(void)
 
 	fencing_statement_init();
 	fencing_store_init();
+	fencing_queue_init_library();
 	fencing_fence_init();
 	fencing_commit_init();
 }

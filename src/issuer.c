@@ -55,6 +55,7 @@ static uint64 reached_generation = 0;
 FENCING_FUNCTION(fencing_next_token);
 
 static int64 sequence_next(const char *resource, int64 above);
+static void move_sequence(Oid seqid, int64 value);
 static void flush_sequence(Oid seqid);
 
 bool
@@ -80,16 +81,26 @@ fencing_issuer_reached(int64 token, int64 *last)
 	return token <= reached;
 }
 
-/* fencing.next_token(resource); the SQL definition runs it as the owner */
+int64
+fencing_issue_token(const ResourceName *name, int64 last)
+{
+	bool own;
+	int64 mark = fencing_mark_read(name, &own);
+	int64 token = sequence_next(name->data, Max(last, mark));
+
+	/* the client acts on the commit, so it has to be durable */
+	ForceSyncCommit();
+	return token;
+}
+
+/* fencing.next_token(resource) */
 Datum
 fencing_next_token(PG_FUNCTION_ARGS)
 {
 	ResourceName name;
 	Store store;
-	int64 above;
 	int64 last = 0;
 	int64 token;
-	bool own;
 
 	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
 							  PG_ARGISNULL(0), "resource", &name);
@@ -110,13 +121,9 @@ fencing_next_token(PG_FUNCTION_ARGS)
 			TM_Ok)
 			break;
 	}
-	above = Max(last, fencing_mark_read(&name, &own));
-	token = sequence_next(name.data, above);
+	token = fencing_issue_token(&name, last);
 	fencing_store_update(&store, token);
 	fencing_store_close(&store);
-
-	/* the client acts on the commit, so it has to be durable */
-	ForceSyncCommit();
 	PG_RETURN_INT64(token);
 }
 
@@ -142,13 +149,31 @@ sequence_next(const char *resource, int64 above)
 	if (reached_now == PG_INT64_MAX || above > Max(reached_now, FOREIGN_LIMIT))
 		fencing_tokens_exhausted(resource, Max(above, reached_now));
 	if (above > reached_now)
-		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(seqid),
-							Int64GetDatum(above));
+		move_sequence(seqid, above);
 	token = nextval_internal(seqid, false);
 
 	UnlockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);
 	flush_sequence(seqid);
 	return token;
+}
+
+/* setval() asks for rights, and nobody has them but the owner. */
+static void
+move_sequence(Oid seqid, int64 value)
+{
+	Relation sequence = relation_open(seqid, AccessShareLock);
+	Oid user;
+	int security;
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(sequence->rd_rel->relowner,
+						   security | SECURITY_LOCAL_USERID_CHANGE);
+	DirectFunctionCall2(setval_oid, ObjectIdGetDatum(seqid),
+						Int64GetDatum(value));
+
+	/* an error leaves this to the (sub)transaction's abort */
+	SetUserIdAndSecContext(user, security);
+	relation_close(sequence, NoLock);
 }
 
 /*

@@ -277,6 +277,45 @@ fencing_serialization_failure(const char *resource)
 }
 
 void
+fencing_lease_busy(const char *resource, int64 token, const char *holder,
+				   TimestampTz expires_at, const char *limit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("lease on resource \"%s\" is busy", resource),
+			 token != 0 && expires_at > GetCurrentTimestamp()
+				 ? errdetail("Resource \"%s\": token " INT64_FORMAT
+							 ", holder \"%s\", until %s.",
+							 resource, token, holder,
+							 timestamptz_to_str(expires_at))
+				 : errdetail(
+					   "Another session is first in line for it, or a running transaction is changing it."),
+			 limit == NULL
+				 ? errhint(
+					   "Try again later, or wait for it with the argument \"wait\".")
+				 : errhint("\"%s\" has ended the wait. Try again later, or wait longer.",
+						   limit)));
+}
+
+void
+fencing_lease_not_held(const char *resource, int64 token, int64 current,
+					   TimestampTz expires_at)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_FENCING_LEASE_NOT_HELD),
+			 errmsg("lease on resource \"%s\" is not held with token " INT64_FORMAT,
+					resource, token),
+			 current == 0 ? errdetail("There is no lease, or it was released.")
+				 : current == token
+				 ? errdetail("The lease ended at %s.",
+							 timestamptz_to_str(expires_at))
+				 : errdetail("The last lease has token " INT64_FORMAT ".",
+							 current),
+			 errhint(
+				 "Stop the work that relies on the lease. Acquire the resource again and start from a fresh read.")));
+}
+
+void
 fencing_tokens_exhausted(const char *resource, int64 last)
 {
 	ereport(ERROR,

@@ -21,6 +21,7 @@
 #define ERRCODE_FENCING_STALE_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '1')
 #define ERRCODE_FENCING_MISSING_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '2')
 #define ERRCODE_FENCING_DEADLINE_PASSED MAKE_SQLSTATE('Z', 'F', '0', '0', '3')
+#define ERRCODE_FENCING_LEASE_NOT_HELD MAKE_SQLSTATE('Z', 'F', '0', '0', '4')
 #define ERRCODE_FENCING_TOKEN_OUT_OF_RANGE                                    \
 	MAKE_SQLSTATE('Z', 'F', '0', '0', '6')
 #define ERRCODE_FENCING_BROKEN_FENCE MAKE_SQLSTATE('Z', 'F', '0', '0', '9')
@@ -83,6 +84,23 @@ pg_noreturn extern void fencing_stale_aborted(void);
 
 /* 40001: an owner that this transaction's snapshot does not know. */
 pg_noreturn extern void fencing_serialization_failure(const char *resource);
+
+/*
+ * 55P03: a lease could not be had, with the one that is in the way (token 0:
+ * that is not known).  "limit" is what ended the wait for it: an argument or a
+ * setting, NULL if there was no wait.
+ */
+pg_noreturn extern void fencing_lease_busy(const char *resource, int64 token,
+										   const char *holder,
+										   TimestampTz expires_at,
+										   const char *limit);
+
+/*
+ * Warns (ZF004) that a lease is not held with a token, and says what there is
+ * instead: a lease with token "current" (0: none) that ends or ended then.
+ */
+extern void fencing_lease_not_held(const char *resource, int64 token,
+								   int64 current, TimestampTz expires_at);
 
 /* ZF006: no larger token can be made. */
 pg_noreturn extern void fencing_tokens_exhausted(const char *resource,

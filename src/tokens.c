@@ -365,6 +365,19 @@ token_arg_cmp(const void *a, const void *b)
 							tb->name.len);
 }
 
+int64
+fencing_token_arg(FunctionCallInfo fcinfo, int argno)
+{
+	int64 token;
+
+	if (PG_ARGISNULL(argno))
+		fencing_bad_argument("token", "NULL", "Tokens begin at 1.");
+	token = PG_GETARG_INT64(argno);
+	if (token < 1)
+		fencing_bad_token(token);
+	return token;
+}
+
 TokenArg *
 fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
 {
@@ -379,11 +392,7 @@ fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
 		fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0
 												  : PG_GETARG_DATUM(0),
 								  PG_ARGISNULL(0), "resource", &args->name);
-		if (PG_ARGISNULL(1))
-			fencing_bad_argument("token", "NULL", "Tokens begin at 1.");
-		args->token = PG_GETARG_INT64(1);
-		if (args->token < 1)
-			fencing_bad_token(args->token);
+		args->token = fencing_token_arg(fcinfo, 1);
 		*count = 1;
 		return args;
 	}

@@ -45,6 +45,9 @@ typedef struct TokenArg
 extern TokenArg *fencing_token_args(FunctionCallInfo fcinfo, bool arrays,
 									int *count);
 
+/* Reads an argument "token"; raises 22023 if it is NULL or below 1. */
+extern int64 fencing_token_arg(FunctionCallInfo fcinfo, int argno);
+
 /*
  * Presents tokens for the rest of the transaction (SET LOCAL) and moves the
  * deadline forward to this one, if it is earlier.  Argument number "argno" of
