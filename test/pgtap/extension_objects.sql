@@ -15,7 +15,7 @@ SELECT is_empty($$SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'fe
 	AND (proconfig IS NULL OR NOT 'search_path=pg_catalog, pg_temp' = ANY (proconfig))$$, 'every definer function has its search_path pinned');
 SELECT set_eq($$SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'fencing'::regnamespace
 	AND NOT has_function_privilege('public', oid, 'EXECUTE')$$,
-	$$VALUES ('fencing.set_mark(text,bigint,text)'), ('fencing.compact(interval)')$$, 'the administrator''s functions alone are not for everybody');
+	$$VALUES ('fencing.set_mark(text,bigint,text)'), ('fencing.compact(interval)'), ('fencing.revoke(text)'), ('fencing.purge_leases(interval)')$$, 'the administrator''s functions alone are not for everybody');
 SELECT is_empty($$SELECT oid::regclass FROM pg_class WHERE relnamespace = 'fencing'::regnamespace AND relkind IN ('r', 'v')
 	AND NOT has_table_privilege('public', oid, 'SELECT')$$, 'every table and view can be read by everybody');
 SELECT is_empty($$SELECT oid::regclass FROM pg_class WHERE relnamespace = 'fencing'::regnamespace AND relkind IN ('r', 'v', 'S')
