@@ -254,6 +254,14 @@ AS 'MODULE_PATHNAME', 'fencing_next_token';
 COMMENT ON FUNCTION fencing.next_token(text) IS
 	'a new token for a resource, larger than every one before it';
 
+CREATE FUNCTION fencing.next_token(resource text, above bigint)
+RETURNS bigint
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_next_token_above';
+
+COMMENT ON FUNCTION fencing.next_token(text, bigint) IS
+	'a new token for a resource, larger than every one before it and than a number from elsewhere';
+
 -- ---------------------------------------------------------------------------
 -- Leases
 -- ---------------------------------------------------------------------------

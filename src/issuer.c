@@ -53,7 +53,9 @@ static int64 reached = 0;
 static uint64 reached_generation = 0;
 
 FENCING_FUNCTION(fencing_next_token);
+FENCING_FUNCTION(fencing_next_token_above);
 
+static Datum next_token(FunctionCallInfo fcinfo, int64 above);
 static int64 sequence_next(const char *resource, int64 above);
 static void move_sequence(Oid seqid, int64 value);
 static void flush_sequence(Oid seqid);
@@ -97,6 +99,26 @@ fencing_issue_token(const ResourceName *name, int64 last)
 Datum
 fencing_next_token(PG_FUNCTION_ARGS)
 {
+	return next_token(fcinfo, 0);
+}
+
+/*
+ * fencing.next_token(resource, above): for an issuer of somebody else's that
+ * takes its tokens from here, so that they cannot come twice, and must not
+ * fall behind a counter of its own.
+ */
+Datum
+fencing_next_token_above(PG_FUNCTION_ARGS)
+{
+	if (PG_ARGISNULL(1) || PG_GETARG_INT64(1) < 0)
+		fencing_bad_argument("above", PG_ARGISNULL(1) ? "NULL" : "negative",
+							 "Give the number that the token has to be above, 0 for none.");
+	return next_token(fcinfo, PG_GETARG_INT64(1));
+}
+
+static Datum
+next_token(FunctionCallInfo fcinfo, int64 above)
+{
 	ResourceName name;
 	Store store;
 	int64 last = 0;
@@ -121,7 +143,7 @@ fencing_next_token(PG_FUNCTION_ARGS)
 			TM_Ok)
 			break;
 	}
-	token = fencing_issue_token(&name, last);
+	token = fencing_issue_token(&name, Max(last, above));
 	fencing_store_update(&store, token);
 	fencing_store_close(&store);
 	PG_RETURN_INT64(token);
