@@ -63,6 +63,28 @@ COMMENT ON COLUMN fencing.issued.lease_token IS
 COMMENT ON COLUMN fencing.issued.origin IS
 	'The database that granted the lease: a copy of the row elsewhere is no lease';
 
+CREATE TABLE fencing.command_records (
+	id          uuid NOT NULL,
+	token       bigint NOT NULL,
+	changed_at  timestamptz NOT NULL,
+	scope       text COLLATE "C" NOT NULL,
+	key         text COLLATE "C" NOT NULL,
+	state       text COLLATE "C" NOT NULL,
+	request     bytea,
+	outcome     jsonb,
+	attempts    integer NOT NULL,
+	begun_at    timestamptz NOT NULL,
+	takeover_at timestamptz,
+	CONSTRAINT command_records_pkey PRIMARY KEY (id)
+);
+
+COMMENT ON TABLE fencing.command_records IS
+	'Commands and their outcomes. Written by the functions of the extension alone.';
+COMMENT ON COLUMN fencing.command_records.id IS
+	'Made of scope and key; the key to send to an external provider';
+COMMENT ON COLUMN fencing.command_records.request IS
+	'SHA-256 of the request, NULL if none was given';
+
 CREATE SEQUENCE fencing.token_sequence AS bigint NO CYCLE CACHE 1;
 
 COMMENT ON SEQUENCE fencing.token_sequence IS
@@ -70,6 +92,7 @@ COMMENT ON SEQUENCE fencing.token_sequence IS
 
 SELECT pg_catalog.pg_extension_config_dump('fencing.marks', '');
 SELECT pg_catalog.pg_extension_config_dump('fencing.issued', '');
+SELECT pg_catalog.pg_extension_config_dump('fencing.command_records', '');
 SELECT pg_catalog.pg_extension_config_dump('fencing.token_sequence', '');
 
 -- ---------------------------------------------------------------------------
@@ -360,6 +383,82 @@ COMMENT ON FUNCTION fencing.purge_leases(interval) IS
 	'forget resources without a mark whose last lease ended longer ago than this; returns how many';
 
 -- ---------------------------------------------------------------------------
+-- Commands
+-- ---------------------------------------------------------------------------
+
+CREATE FUNCTION fencing.begin_command(
+	scope          text,
+	key            text,
+	request        jsonb    DEFAULT NULL,
+	resource       text     DEFAULT NULL,
+	resource_token bigint   DEFAULT NULL,
+	takeover       interval DEFAULT NULL,
+	nowait         boolean  DEFAULT false,
+	OUT state      text,
+	OUT outcome    jsonb,
+	OUT token      bigint,
+	OUT provider_key uuid,
+	OUT attempts   integer)
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_begin_command';
+
+COMMENT ON FUNCTION fencing.begin_command(text, text, jsonb, text, bigint, interval, boolean) IS
+	'begin a command, or learn that it was handled: state ''new'', ''pending'' or ''done'' with the outcome';
+
+CREATE FUNCTION fencing.finish_command(
+	scope text, key text, outcome jsonb, token bigint)
+RETURNS boolean
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_finish_command';
+
+COMMENT ON FUNCTION fencing.finish_command(text, text, jsonb, bigint) IS
+	'record the outcome of a command that was begun with this token; false if it was recorded before';
+
+CREATE FUNCTION fencing.find_command(
+	scope          text,
+	key            text,
+	request        jsonb DEFAULT NULL,
+	OUT state      text,
+	OUT outcome    jsonb,
+	OUT token      bigint,
+	OUT provider_key uuid,
+	OUT attempts   integer)
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_find_command';
+
+COMMENT ON FUNCTION fencing.find_command(text, text, jsonb) IS
+	'what is known of a command, without beginning it; all NULL if nothing is';
+
+CREATE VIEW fencing.commands AS
+SELECT c.scope, c.key, c.state,
+	   CASE WHEN c.state OPERATOR(pg_catalog.=) 'pending'
+			THEN pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) c.begun_at
+	   END AS age,
+	   c.state OPERATOR(pg_catalog.=) 'pending' AND
+			c.takeover_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AS overdue,
+	   c.attempts, c.token,
+	   CASE WHEN c.state OPERATOR(pg_catalog.=) 'done' THEN c.changed_at END AS finished_at,
+	   c.begun_at, c.takeover_at
+FROM fencing.command_records AS c;
+
+COMMENT ON VIEW fencing.commands IS
+	'Commands that were begun in two steps or finished, without requests and outcomes';
+COMMENT ON COLUMN fencing.commands.age IS
+	'For how long a pending command has been accepted and not finished';
+COMMENT ON COLUMN fencing.commands.overdue IS
+	'A pending command whose worker is late: the next begin_command takes it over';
+
+CREATE FUNCTION fencing.purge_commands(
+	older_than interval, at_most bigint DEFAULT 10000)
+RETURNS bigint
+LANGUAGE C VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'fencing_purge_commands';
+
+COMMENT ON FUNCTION fencing.purge_commands(interval, bigint) IS
+	'forget commands that were finished longer ago than this; returns how many';
+
+-- ---------------------------------------------------------------------------
 -- Rights
 -- ---------------------------------------------------------------------------
 
@@ -371,3 +470,7 @@ REVOKE ALL ON FUNCTION fencing.set_mark(text, bigint, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fencing.compact(interval) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fencing.revoke(text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fencing.purge_leases(interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fencing.purge_commands(interval, bigint) FROM PUBLIC;
+
+-- Scopes separate tenants, so their commands are not for everybody to read.
+GRANT SELECT ON fencing.commands TO pg_monitor;

@@ -12,6 +12,7 @@
 #include "utils/builtins.h"
 
 #include "commit.h"
+#include "deadline.h"
 #include "mark.h"
 #include "refuse.h"
 #include "store.h"
@@ -61,7 +62,8 @@ claim(FunctionCallInfo fcinfo, bool arrays)
 			fencing_refuse(&refusal);
 	}
 	fencing_commit_carried |= count > 0;
-	fencing_present(args, count, fcinfo, 2);
+	fencing_deadline_arg(fcinfo, 2);
+	fencing_present(args, count);
 	PG_RETURN_VOID();
 }
 

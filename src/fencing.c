@@ -3,8 +3,8 @@
  * fencing.c
  *		The library's beginning: settings, callbacks.
  *
- * Dependencies point one way.  guard.c, claim.c, lease.c, retention.c and
- * declare.c are what SQL calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
+ * Dependencies point one way.  guard.c, claim.c, lease.c, command.c,
+ * retention.c and declare.c are what SQL calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
  * and deadline.c (settings), commit.c (what must hold before a commit); below
  * those store.c (the tables), issuer.c, resource.c (names), statement.c (the
  * running statement), and refuse.c, which everybody may call and which calls
@@ -17,6 +17,7 @@
 #include "fmgr.h"
 #include "utils/guc.h"
 
+#include "command.h"
 #include "commit.h"
 #include "compat.h"
 #include "deadline.h"
@@ -64,4 +65,5 @@ _PG_init(void)
 	fencing_queue_init_library();
 	fencing_fence_init();
 	fencing_commit_init();
+	fencing_command_init();
 }

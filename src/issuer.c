@@ -95,6 +95,12 @@ fencing_issue_token(const ResourceName *name, int64 last)
 	return token;
 }
 
+int64
+fencing_issue_command_token(const char *command, int64 last)
+{
+	return sequence_next(command, last);
+}
+
 /* fencing.next_token(resource) */
 Datum
 fencing_next_token(PG_FUNCTION_ARGS)

@@ -316,6 +316,72 @@ fencing_lease_not_held(const char *resource, int64 token, int64 current,
 }
 
 void
+fencing_command_mismatch(const char *scope, const char *key, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_COMMAND_MISMATCH),
+			 errmsg("command \"%s\" of scope \"%s\" is known with another %s",
+					key, scope, what),
+			 errhint(
+				 "A key stands for one request. Use a new key for a new request.")));
+}
+
+void
+fencing_command_in_progress(const char *scope, const char *key, bool own)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_COMMAND_IN_PROGRESS),
+			 errmsg("command \"%s\" of scope \"%s\" is in progress", key,
+					scope),
+			 own ? errdetail(
+					   "This transaction has begun it and not finished it.")
+				 : errdetail("Another transaction is handling it."),
+			 own ? errhint(
+					   "Call fencing.finish_command before beginning it again.")
+				 : errhint(
+					   "Try again later, or wait for the outcome with nowait => false.")));
+}
+
+void
+fencing_command_stale(const char *scope, const char *key, int64 token,
+					  int64 current)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_STALE_TOKEN),
+			 errmsg("stale token for command \"%s\" of scope \"%s\"", key,
+					scope),
+			 errdetail("Command \"%s\": token " INT64_FORMAT
+					   " is not the current one, " INT64_FORMAT ".",
+					   key, token, current),
+			 errhint(
+				 "Another worker has taken the command over. Drop the work; fencing.find_command tells the outcome.")));
+}
+
+void
+fencing_command_unknown(const char *scope, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("command \"%s\" of scope \"%s\" does not exist", key,
+					scope),
+			 errhint(
+				 "It was never begun, its beginning was rolled back, or it was purged. Begin it with fencing.begin_command.")));
+}
+
+void
+fencing_command_unfinished(const char *scope, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("command \"%s\" of scope \"%s\" was begun and not finished",
+					key, scope),
+			 errdetail(
+				 "After a commit nobody could tell whether its effect is there."),
+			 errhint(
+				 "Call fencing.finish_command in the same transaction, or begin the command with the argument takeover if it is finished in a later one.")));
+}
+
+void
 fencing_tokens_exhausted(const char *resource, int64 last)
 {
 	ereport(ERROR,

@@ -43,12 +43,15 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 
 #include "compat.h"
 #include "store.h"
 
-static const char *const store_names[STORE_KINDS] = {"marks", "issued"};
-static const int store_natts[STORE_KINDS] = {MARKS_NATTS, ISSUED_NATTS};
+static const char *const store_names[STORE_KINDS] = {"marks", "issued",
+													 "command_records"};
+static const int store_natts[STORE_KINDS] = {MARKS_NATTS, ISSUED_NATTS,
+											 COMMANDS_NATTS};
 
 /* The argument of an index scan, in memory of the caller. */
 typedef union SearchKey
@@ -160,11 +163,21 @@ begin_search(Store *store, Snapshot snapshot, const char *name, int len,
 	ScanKeyData scankey;
 	IndexScanDesc scan;
 
-	SET_VARSIZE(key, VARHDRSZ + len);
-	memcpy(VARDATA(key), name, len);
-	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber, F_TEXTEQ,
-				PointerGetDatum(key));
-	Assert(scankey.sk_collation == C_COLLATION_OID);
+	if (store->kind == STORE_COMMANDS)
+	{
+		Assert(len == UUID_LEN);
+		memcpy(key->data, name, UUID_LEN);
+		ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber,
+					F_UUID_EQ, PointerGetDatum(key));
+	}
+	else
+	{
+		SET_VARSIZE(key, VARHDRSZ + len);
+		memcpy(VARDATA(key), name, len);
+		ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber,
+					F_TEXTEQ, PointerGetDatum(key));
+		Assert(scankey.sk_collation == C_COLLATION_OID);
+	}
 
 	scan = fencing_index_beginscan(store->rel, store->index, snapshot, 1);
 	index_rescan(scan, &scankey, 1, NULL, 0);

@@ -15,9 +15,9 @@ SELECT is_empty($$SELECT oid::regprocedure FROM pg_proc WHERE pronamespace = 'fe
 	AND (proconfig IS NULL OR NOT 'search_path=pg_catalog, pg_temp' = ANY (proconfig))$$, 'every definer function has its search_path pinned');
 SELECT set_eq($$SELECT oid::regprocedure::text FROM pg_proc WHERE pronamespace = 'fencing'::regnamespace
 	AND NOT has_function_privilege('public', oid, 'EXECUTE')$$,
-	$$VALUES ('fencing.set_mark(text,bigint,text)'), ('fencing.compact(interval)'), ('fencing.revoke(text)'), ('fencing.purge_leases(interval)')$$, 'the administrator''s functions alone are not for everybody');
+	$$VALUES ('fencing.set_mark(text,bigint,text)'), ('fencing.compact(interval)'), ('fencing.revoke(text)'), ('fencing.purge_leases(interval)'), ('fencing.purge_commands(interval,bigint)')$$, 'the administrator''s functions alone are not for everybody');
 SELECT is_empty($$SELECT oid::regclass FROM pg_class WHERE relnamespace = 'fencing'::regnamespace AND relkind IN ('r', 'v')
-	AND NOT has_table_privilege('public', oid, 'SELECT')$$, 'every table and view can be read by everybody');
+	AND relname NOT LIKE 'command%' AND NOT has_table_privilege('public', oid, 'SELECT')$$, 'every table and view can be read by everybody, but for commands');
 SELECT is_empty($$SELECT oid::regclass FROM pg_class WHERE relnamespace = 'fencing'::regnamespace AND relkind IN ('r', 'v', 'S')
 	AND CASE relkind WHEN 'S' THEN has_sequence_privilege('public', oid, 'UPDATE, USAGE')
 		ELSE has_table_privilege('public', oid, 'INSERT, UPDATE, DELETE, TRUNCATE, TRIGGER, REFERENCES') END$$, 'and written by nobody');
@@ -25,7 +25,7 @@ SELECT is(trusted, true, 'the extension is trusted') FROM pg_available_extension
 SELECT is(relocatable, false, 'it is not relocatable') FROM pg_available_extension_versions WHERE name = 'fencing' AND installed;
 SELECT is(requires, NULL, 'it depends on nothing') FROM pg_available_extension_versions WHERE name = 'fencing' AND installed;
 SELECT set_eq($$SELECT c::regclass::text FROM pg_extension, unnest(extconfig) c WHERE extname = 'fencing'$$,
-	$$VALUES ('fencing.marks'), ('fencing.issued'), ('fencing.token_sequence')$$, 'its tables and its sequence are dumped');
+	$$VALUES ('fencing.marks'), ('fencing.issued'), ('fencing.command_records'), ('fencing.token_sequence')$$, 'its tables and its sequence are dumped');
 SELECT fencing.presented();
 SELECT set_eq($$SELECT name FROM pg_settings WHERE name LIKE 'fencing.%'$$,
 	$$VALUES ('fencing.tokens'), ('fencing.deadline'), ('fencing.stale_aborts'), ('fencing.enforcement')$$, 'its settings');
