@@ -386,6 +386,16 @@ COMMENT ON FUNCTION fencing.purge_leases(interval) IS
 -- Commands
 -- ---------------------------------------------------------------------------
 
+CREATE TYPE fencing.command AS (
+	state        text,
+	outcome      jsonb,
+	token        bigint,
+	provider_key uuid,
+	attempts     integer);
+
+COMMENT ON TYPE fencing.command IS
+	'what is known of a command: its state (''new'', ''pending'', ''done''), its outcome, the token of who handles it';
+
 CREATE FUNCTION fencing.begin_command(
 	scope          text,
 	key            text,
@@ -393,12 +403,8 @@ CREATE FUNCTION fencing.begin_command(
 	resource       text     DEFAULT NULL,
 	resource_token bigint   DEFAULT NULL,
 	takeover       interval DEFAULT NULL,
-	nowait         boolean  DEFAULT false,
-	OUT state      text,
-	OUT outcome    jsonb,
-	OUT token      bigint,
-	OUT provider_key uuid,
-	OUT attempts   integer)
+	nowait         boolean  DEFAULT false)
+RETURNS fencing.command
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'fencing_begin_command';
 
@@ -417,12 +423,8 @@ COMMENT ON FUNCTION fencing.finish_command(text, text, jsonb, bigint) IS
 CREATE FUNCTION fencing.find_command(
 	scope          text,
 	key            text,
-	request        jsonb DEFAULT NULL,
-	OUT state      text,
-	OUT outcome    jsonb,
-	OUT token      bigint,
-	OUT provider_key uuid,
-	OUT attempts   integer)
+	request        jsonb DEFAULT NULL)
+RETURNS fencing.command
 LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'fencing_find_command';
 

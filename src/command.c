@@ -7,23 +7,26 @@
  * fencing.command_records, found by an identifier made of scope and key.
  *
  * - In one step: begin, effect and finish are one transaction.  The row is
- *   written once, by finish.  What keeps a duplicate out in between is a
- *   heavyweight lock on the identifier, which lasts to the end of the
- *   transaction: the duplicate waits for it, then looks with the newest
- *   snapshot, and either finds the row or is the first itself.  The table is
- *   never written by two at once, so there is no unique violation.  What was
- *   begun is remembered here; a commit that would leave it unfinished is
- *   refused, since nobody could tell later whether its effect is there.
+ *   written once, by finish.  What keeps a duplicate out before that is a
+ *   heavyweight lock on the identifier.  What was begun is remembered here; a
+ *   commit that would leave it unfinished is refused, since nobody could tell
+ *   later whether its effect is there.
  * - In two steps, for an effect outside of the database: begin writes the row
  *   as pending, with a token and a time, and is committed.  finish, in another
  *   transaction, needs the token.  When the time is over, another begin takes
  *   the command over, with a larger token, and the first worker's finish is
  *   stale.
  *
- * The lock is taken to become the one who handles the command, or to finish it,
- * and kept then.  Who is told an outcome, or that somebody is at it, keeps
- * nothing.  Tokens come from the database's issuer; the lock keeps their order
- * for each command, so they need no row in fencing.issued.
+ * A duplicate waits first for the lock, and then for the transaction that has
+ * written the row, if that is still running; it looks with the newest state
+ * always, whatever its isolation level.  The lock is held while a function
+ * looks or writes, and from begin to finish of a command in one step; then the
+ * row that is not committed yet does its work, so that a transaction over many
+ * commands does not fill the lock table.  Nobody writes without the lock, so
+ * there is no unique violation to meet.
+ *
+ * Tokens come from the database's issuer; the lock keeps their order for each
+ * command, so they need no row in fencing.issued.
  *
  *-------------------------------------------------------------------------
  */
@@ -39,6 +42,7 @@
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
+#include "utils/resowner.h"
 #include "utils/timestamp.h"
 
 #include "command.h"
@@ -85,13 +89,11 @@ typedef struct Begun
 typedef struct Record
 {
 	int64 token;
-	TimestampTz changed_at;
 	bool done;
 	bool has_digest;
 	uint8 digest[REQUEST_DIGEST_LENGTH];
 	Jsonb *outcome; /* NULL while pending */
 	int32 attempts;
-	TimestampTz begun_at;
 	TimestampTz takeover_at;
 } Record;
 
@@ -114,13 +116,18 @@ FENCING_FUNCTION(fencing_purge_commands);
 static void read_name(FunctionCallInfo fcinfo, CommandName *name);
 static void read_part(FunctionCallInfo fcinfo, int argno, const char *what,
 					  ResourceName *part);
-static bool read_record(Store *store, const CommandName *name, Record *record);
+static bool read_settled(Store *store, const CommandName *name, bool wait,
+						 Record *record);
+static void lock_row(Store *store, const CommandName *name);
+static void copy_record(Store *store, Record *record);
+static bool lock_name(const CommandName *name, bool wait);
+static void unlock_name(const CommandName *name);
 static void compare_request(const CommandName *name, bool has_digest,
 							const uint8 *digest, const Record *record);
 static bool answered(const CommandName *name, const Record *record,
 					 bool has_digest, const uint8 *digest, Answer *answer);
 static Begun *find_begun(const CommandName *name);
-static void note_finished(Begun *command);
+static bool note_finished(Begun *command);
 static void claim_resource(FunctionCallInfo fcinfo);
 static void insert_record(Store *store, const Begun *command, bool done,
 						  Jsonb *outcome, TimestampTz takeover_at);
@@ -159,6 +166,7 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 	bool two_steps = !PG_ARGISNULL(5);
 	int64 takeover = 0;
 	bool nowait;
+	bool locked;
 	bool found;
 
 	PreventCommandIfReadOnly("fencing.begin_command()");
@@ -172,30 +180,26 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 	if (has_digest)
 		fencing_request_digest(PG_GETARG_JSONB_P(2), digest);
 
-	/* an outcome that is known needs no lock */
 	fencing_store_open(&store, STORE_COMMANDS, RowExclusiveLock);
-	if (read_record(&store, &name, &record) &&
-		answered(&name, &record, has_digest, digest, &answer))
-	{
-		fencing_store_close(&store);
-		return answer_datum(fcinfo, &name, &answer);
-	}
-
 	command = find_begun(&name);
 	if (command != NULL && command->finished_in == InvalidSubTransactionId)
 		fencing_command_in_progress(name.scope.data, name.key.data, true);
-	if (LockAcquire(&name.tag, COMMAND_LOCKMODE, false, nowait) ==
-		LOCKACQUIRE_NOT_AVAIL)
-		fencing_command_in_progress(name.scope.data, name.key.data, false);
 
-	/* somebody may have handled it meanwhile */
-	found = read_record(&store, &name, &record);
+	/*
+	 * Without a wait, who looks may be in the way of who only looks as well:
+	 * what is known already can be told all the same.
+	 */
+	locked = lock_name(&name, !nowait);
+	found = read_settled(&store, &name, !nowait, &record);
 	if (found && answered(&name, &record, has_digest, digest, &answer))
 	{
-		LockRelease(&name.tag, COMMAND_LOCKMODE, false);
+		if (locked)
+			unlock_name(&name);
 		fencing_store_close(&store);
 		return answer_datum(fcinfo, &name, &answer);
 	}
+	if (!locked)
+		fencing_command_in_progress(name.scope.data, name.key.data, false);
 
 	claim_resource(fcinfo);
 	command = MemoryContextAllocZero(TopTransactionContext, sizeof(Begun));
@@ -204,7 +208,8 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 	command->has_digest = has_digest;
 	memcpy(command->digest, digest, sizeof(digest));
 	command->token = fencing_issue_command_token(name.key.data,
-												 found ? record.token : 0);
+												 found ? record.token : 0,
+												 two_steps);
 	command->attempts = found ? record.attempts + 1 : 1;
 	command->begun_at = GetCurrentTimestamp();
 	command->stored = found;
@@ -218,13 +223,8 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 						  Int32GetDatum(command->attempts),
 						  TimestampTzGetDatum(command->begun_at + takeover)};
 		bool nulls[lengthof(cols)] = {false};
-		int64 token;
 
-		/* a hand-made change may be on its way: the lock is on the name only */
-		if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true,
-							   &token) != TM_Ok ||
-			token != record.token)
-			fencing_command_in_progress(name.scope.data, name.key.data, false);
+		lock_row(&store, &name);
 		fencing_store_modify(&store, lengthof(cols), cols, values, nulls);
 	}
 	else if (two_steps)
@@ -240,6 +240,7 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 	if (two_steps)
 	{
 		ForceSyncCommit();
+		unlock_name(&name);
 		pfree(command);
 	}
 	else
@@ -339,13 +340,19 @@ fencing_finish_command(PG_FUNCTION_ARGS)
 
 	fencing_store_open(&store, STORE_COMMANDS, RowExclusiveLock);
 	command = find_begun(&name);
-	if (command != NULL && command->token == token && !command->stored &&
-		command->finished_in == InvalidSubTransactionId)
+	if (command != NULL &&
+		(command->token != token ||
+		 command->finished_in != InvalidSubTransactionId))
+		command = NULL;
+
+	/* who has begun it in this transaction has the lock */
+	if (command == NULL)
+		(void) lock_name(&name, true);
+	if (command != NULL && !command->stored)
 		insert_record(&store, command, true, outcome, 0);
 	else
 	{
-		(void) LockAcquire(&name.tag, COMMAND_LOCKMODE, false, false);
-		if (!read_record(&store, &name, &record))
+		if (!read_settled(&store, &name, true, &record))
 			fencing_command_unknown(name.scope.data, name.key.data);
 		if (token != record.token)
 			fencing_command_stale(name.scope.data, name.key.data, token,
@@ -358,7 +365,6 @@ fencing_finish_command(PG_FUNCTION_ARGS)
 				fencing_command_mismatch(name.scope.data, name.key.data,
 										 "outcome");
 			news = false;
-			LockRelease(&name.tag, COMMAND_LOCKMODE, false);
 		}
 		else
 		{
@@ -368,18 +374,13 @@ fencing_finish_command(PG_FUNCTION_ARGS)
 							  CStringGetTextDatum(STATE_DONE),
 							  JsonbPGetDatum(outcome)};
 			bool nulls[lengthof(cols)] = {false};
-			int64 locked;
 
-			if (fencing_store_lock(&store, LockTupleNoKeyExclusive, true,
-								   &locked) != TM_Ok ||
-				locked != token)
-				fencing_command_stale(name.scope.data, name.key.data, token,
-									  locked);
+			lock_row(&store, &name);
 			fencing_store_modify(&store, lengthof(cols), cols, values, nulls);
 		}
 	}
-	if (command != NULL && command->token == token)
-		note_finished(command);
+	if (command == NULL || note_finished(command))
+		unlock_name(&name);
 	fencing_store_close(&store);
 	PG_RETURN_BOOL(news);
 }
@@ -401,14 +402,19 @@ fencing_find_command(PG_FUNCTION_ARGS)
 	Record record;
 	Answer answer = {0};
 	uint8 digest[REQUEST_DIGEST_LENGTH] = {0};
+	int64 token;
 
 	read_name(fcinfo, &name);
 	if (!PG_ARGISNULL(2))
 		fencing_request_digest(PG_GETARG_JSONB_P(2), digest);
 	fencing_store_open(&store, STORE_COMMANDS, AccessShareLock);
-	if (read_record(&store, &name, &record) &&
-		!answered(&name, &record, !PG_ARGISNULL(2), digest, &answer))
-		answer.state = STATE_PENDING;
+	if (fencing_store_find(&store, (const char *) name.id.data, UUID_LEN,
+						   &token))
+	{
+		copy_record(&store, &record);
+		if (!answered(&name, &record, !PG_ARGISNULL(2), digest, &answer))
+			answer.state = STATE_PENDING;
+	}
 	fencing_store_close(&store);
 	return answer_datum(fcinfo, &name, &answer);
 }
@@ -492,20 +498,56 @@ read_name(FunctionCallInfo fcinfo, CommandName *name)
 					   fencing_store_oid(STORE_COMMANDS), objid, objsubid);
 }
 
-/* Finds a command's row and copies what is in it into the current context. */
+/*
+ * Finds a command's row as it is when no other transaction is changing it;
+ * without "wait" it is an error if one does.
+ */
 static bool
-read_record(Store *store, const CommandName *name, Record *record)
+read_settled(Store *store, const CommandName *name, bool wait, Record *record)
+{
+	InFlight in_flight;
+
+	for (;;)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!fencing_store_peek(store, (const char *) name->id.data, UUID_LEN,
+								&in_flight))
+			return false;
+		if (!TransactionIdIsValid(in_flight.xid))
+			break;
+		if (!wait)
+			fencing_command_in_progress(name->scope.data, name->key.data,
+										false);
+		fencing_store_wait(store, &in_flight);
+	}
+	copy_record(store, record);
+	return true;
+}
+
+/*
+ * Locks the row that was found.  The lock on the name keeps the functions here
+ * from it, but not what is done to the table by hand.
+ */
+static void
+lock_row(Store *store, const CommandName *name)
+{
+	bool locked;
+
+	if (!fencing_store_lock_peeked(store, &locked))
+		fencing_command_in_progress(name->scope.data, name->key.data, false);
+}
+
+/* Copies what is in the row at hand into the current context. */
+static void
+copy_record(Store *store, Record *record)
 {
 	bool isnull;
 	Datum value;
 	char *state;
 
 	memset(record, 0, sizeof(*record));
-	if (!fencing_store_find(store, (const char *) name->id.data, UUID_LEN,
-							&record->token))
-		return false;
-	record->changed_at = DatumGetTimestampTz(
-		fencing_store_value(store, STORE_ATT_UPDATED, &isnull));
+	record->token = DatumGetInt64(
+		fencing_store_value(store, STORE_ATT_TOKEN, &isnull));
 	state = TextDatumGetCString(
 		fencing_store_value(store, COMMANDS_ATT_STATE, &isnull));
 	record->done = strcmp(state, STATE_DONE) == 0;
@@ -522,11 +564,8 @@ read_record(Store *store, const CommandName *name, Record *record)
 	record->outcome = isnull ? NULL : DatumGetJsonbPCopy(value);
 	record->attempts = DatumGetInt32(
 		fencing_store_value(store, COMMANDS_ATT_ATTEMPTS, &isnull));
-	record->begun_at = DatumGetTimestampTz(
-		fencing_store_value(store, COMMANDS_ATT_BEGUN, &isnull));
 	value = fencing_store_value(store, COMMANDS_ATT_TAKEOVER, &isnull);
 	record->takeover_at = isnull ? DT_NOEND : DatumGetTimestampTz(value);
-	return true;
 }
 
 static void
@@ -562,9 +601,7 @@ insert_record(Store *store, const Begun *command, bool done, Jsonb *outcome,
 	nulls[COMMANDS_ATT_TAKEOVER - 1] = done;
 	values[COMMANDS_ATT_TAKEOVER - 1] = TimestampTzGetDatum(takeover_at);
 
-	/* the lock on the name keeps everybody else from it */
-	if (!fencing_store_insert_row(store, values, nulls))
-		fencing_command_in_progress(name->scope.data, name->key.data, false);
+	fencing_store_add_row(store, values, nulls);
 }
 
 static Begun *
@@ -584,14 +621,45 @@ find_begun(const CommandName *name)
 
 /*
  * Begun and finished in one subtransaction, a command needs to be remembered no
- * longer: its row goes or stays with it.
+ * longer, nor the lock: its row goes or stays with it.  Returns whether that is
+ * so.
  */
-static void
+static bool
 note_finished(Begun *command)
 {
 	command->finished_in = GetCurrentSubTransactionId();
-	if (command->finished_in == command->subid)
-		slist_delete(&begun, &command->node);
+	if (command->finished_in != command->subid)
+		return false;
+	slist_delete(&begun, &command->node);
+	return true;
+}
+
+/*
+ * The lock on a command's name.  It belongs to the subtransaction, not to the
+ * statement: another one may have to give it back.
+ */
+static bool
+lock_name(const CommandName *name, bool wait)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+	bool locked;
+
+	/* an error leaves the owner to be set by the abort */
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	locked = LockAcquire(&name->tag, COMMAND_LOCKMODE, false, !wait) !=
+		LOCKACQUIRE_NOT_AVAIL;
+	CurrentResourceOwner = owner;
+	return locked;
+}
+
+static void
+unlock_name(const CommandName *name)
+{
+	ResourceOwner owner = CurrentResourceOwner;
+
+	CurrentResourceOwner = CurTransactionResourceOwner;
+	LockRelease(&name->tag, COMMAND_LOCKMODE, false);
+	CurrentResourceOwner = owner;
 }
 
 static Datum

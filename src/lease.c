@@ -43,7 +43,6 @@
 #include "common/hashfn.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
@@ -511,14 +510,8 @@ lock_held(Store *store, const ResourceName *name, int64 token, Lease *lease)
 		*lease = (Lease){0};
 		if (!fencing_store_peek(store, name->data, name->len, &in_flight))
 			return false;
-		if (in_flight.speculative != 0)
-			SpeculativeInsertionWait(in_flight.xid, in_flight.speculative);
-		else if (TransactionIdIsValid(in_flight.xid))
-		{
-			ItemPointerData tid = store->tid;
-
-			XactLockTableWait(in_flight.xid, store->rel, &tid, XLTW_Lock);
-		}
+		if (TransactionIdIsValid(in_flight.xid))
+			fencing_store_wait(store, &in_flight);
 		else
 		{
 			lease_of_row(store, lease);

@@ -238,6 +238,17 @@ fencing_store_peek(Store *store, const char *name, int len,
 	return found;
 }
 
+void
+fencing_store_wait(const Store *store, const InFlight *in_flight)
+{
+	ItemPointerData tid = store->tid;
+
+	if (in_flight->speculative != 0)
+		SpeculativeInsertionWait(in_flight->xid, in_flight->speculative);
+	else
+		XactLockTableWait(in_flight->xid, store->rel, &tid, XLTW_Lock);
+}
+
 bool
 fencing_store_lock_peeked(Store *store, bool *locked)
 {
@@ -403,6 +414,17 @@ fencing_store_insert_row(Store *store, const Datum *values, const bool *nulls)
 	pfree(target);
 	CommandCounterIncrement();
 	return inserted;
+}
+
+void
+fencing_store_add_row(Store *store, const Datum *values, const bool *nulls)
+{
+	HeapTuple tuple = heap_form_tuple(RelationGetDescr(store->rel),
+									  (Datum *) values, (bool *) nulls);
+
+	CatalogTupleInsert(store->rel, tuple);
+	heap_freetuple(tuple);
+	CommandCounterIncrement();
 }
 
 bool

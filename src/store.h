@@ -131,6 +131,12 @@ extern bool fencing_store_peek(Store *store, const char *name, int len,
 							   InFlight *in_flight);
 
 /*
+ * Waits for the end of such a transaction, or of what it may take back.  Like
+ * any wait for a transaction it ends with lock_timeout, a cancel, a deadlock.
+ */
+extern void fencing_store_wait(const Store *store, const InFlight *in_flight);
+
+/*
  * Locks the very version that the last peek found (exclusively but for
  * foreign keys), without waiting.  Returns false, with nothing locked, if
  * there is a newer one or another transaction has it, which *locked tells.
@@ -161,6 +167,13 @@ extern bool fencing_store_insert(Store *store, const char *name, int len,
 /* The same with all columns given, indexed by attribute number - 1. */
 extern bool fencing_store_insert_row(Store *store, const Datum *values,
 									 const bool *nulls);
+
+/*
+ * The same where the caller knows that nobody adds such a row: cheaper, and a
+ * row that is there nevertheless is a unique violation.
+ */
+extern void fencing_store_add_row(Store *store, const Datum *values,
+								  const bool *nulls);
 
 /* Was the row found or locked last written by this transaction? */
 extern bool fencing_store_is_own(const Store *store);

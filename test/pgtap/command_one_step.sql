@@ -4,7 +4,7 @@
 SELECT plan(46);
 
 SELECT is(pg_get_function_result('fencing.begin_command(text,text,jsonb,text,bigint,interval,boolean)'::regprocedure),
-	'record', 'begin_command answers with a record');
+	'fencing.command', 'begin_command answers with what is known of the command');
 SELECT is(pg_get_function_identity_arguments('fencing.finish_command(text,text,jsonb,bigint)'::regprocedure),
 	'scope text, key text, outcome jsonb, token bigint', 'the documented arguments of finish_command');
 
