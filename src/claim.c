@@ -15,8 +15,10 @@
 #include "utils/timestamp.h"
 
 #include "commit.h"
+#include "logline.h"
 #include "mark.h"
 #include "refuse.h"
+#include "stats.h"
 #include "store.h"
 #include "tokens.h"
 
@@ -62,18 +64,23 @@ claim(FunctionCallInfo fcinfo, bool arrays)
 	static const Rule plain_rule = {0};
 	int count;
 	TokenArg *args = fencing_token_args(fcinfo, arrays, &count);
+	StatCounter *counter;
 
 	PreventCommandIfReadOnly("fencing.claim()");
 	PreventCommandDuringRecovery("fencing.claim()");
+	counter = fencing_stat_counter(STAT_CLAIMS);
 
 	for (int i = 0; i < count; i++)
 	{
 		Refusal refusal = {0};
 
 		refusal.resource = args[i].name.data;
+		refusal.mark_stored = true;
+		refusal.counter = counter;
 		if (fencing_mark_accept(&args[i].name, args[i].token, &plain_rule,
 								&refusal) == VERDICT_REFUSED)
 			fencing_refuse(&refusal);
+		fencing_stat_accept(counter);
 	}
 	fencing_commit_carried |= count > 0;
 	fencing_present(args, count, fcinfo, 2);
@@ -94,6 +101,7 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 	int64 mark;
 	char *reason;
 	bool own;
+	StringInfoData line;
 
 	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
 							  PG_ARGISNULL(0), "resource", &name);
@@ -141,12 +149,13 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 	fencing_store_close(&store);
 	fencing_checked_forget(&name);
 
-	ereport(LOG,
-			(errmsg("mark of resource \"%s\" set from " INT64_FORMAT
-					" to " INT64_FORMAT " by role \"%s\"",
-					name.data, mark, token,
-					GetUserNameFromId(GetSessionUserId(), false)),
-			 errdetail("Reason: %s", reason)));
+	fencing_log_begin(&line, "set_mark");
+	fencing_log_text(&line, "resource", name.data);
+	fencing_log_number(&line, "token", token);
+	fencing_log_number(&line, "mark", mark);
+	fencing_log_who(&line);
+	fencing_log_text(&line, "reason", reason);
+	fencing_log_write(&line, 0);
 	PG_RETURN_INT64(mark);
 }
 
