@@ -806,8 +806,11 @@ UNION ALL
 UNION ALL
 SELECT 'not_preloaded', 'server',
 	   'Before PostgreSQL 17 statistics need fencing in shared_preload_libraries. Restart the server after the remedy.',
-	   format('ALTER SYSTEM SET shared_preload_libraries = %s',
-			  concat_ws(', ', NULLIF(current_setting('shared_preload_libraries'), ''), 'fencing'))
+	   -- which only some may read
+	   COALESCE((SELECT format('ALTER SYSTEM SET shared_preload_libraries = %s',
+							   concat_ws(', ', NULLIF(p.setting, ''), 'fencing'))
+				 FROM pg_settings AS p WHERE p.name = 'shared_preload_libraries'),
+				'-- add fencing to shared_preload_libraries')
 FROM fencing.stat_memory() AS s
 WHERE NOT s.available
 

@@ -127,9 +127,10 @@ fencing_recheck(Relation rel, const ResourceName *name, int64 token,
 
 	/*
 	 * A mark that this transaction wrote is the tombstone of the very row: it
-	 * was deleted or renamed again, and checked then.
+	 * was deleted or renamed again, and checked then.  Without a mark there is
+	 * nothing to compare with, however strict the fence.
 	 */
-	if (own || token > mark || (token == mark && !strict))
+	if (own || mark == 0 || token > mark || (token == mark && !strict))
 		return;
 	refusal.kind = token == 0 ? REFUSAL_MISSING
 		: token == mark		  ? REFUSAL_STALE_EQUAL
