@@ -519,7 +519,7 @@ settings AS MATERIALIZED (
 				ELSE format(E'ALTER SYSTEM SET %s = %s;\nSELECT pg_reload_conf()', s.name, s.boot_val)
 		   END AS remedy
 	FROM (SELECT * FROM fencing.stat_memory() OFFSET 0) AS loaded
-		 CROSS JOIN LATERAL (SELECT * FROM pg_settings WHERE loaded IS NOT NULL) AS s
+		 CROSS JOIN LATERAL (SELECT * FROM pg_settings WHERE loaded.available IS NOT NULL) AS s
 	WHERE s.source NOT IN ('database', 'user', 'database user')
 	  AND s.name IN ('fencing.enforcement', 'session_replication_role')
 	UNION ALL

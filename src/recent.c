@@ -116,13 +116,11 @@ fencing_recent_add(const RecentRefusal *refusal)
 {
 	SharedRecent *shared = part.address;
 	const char *address;
-	TimestampTz now;
 	RingEntry *entry;
 
 	if (shared == NULL || !fencing_track)
 		return;
 	address = fencing_client_address();
-	now = GetCurrentTimestamp();
 
 	LWLockAcquire(&shared->header.lock, LW_EXCLUSIVE);
 	entry = &shared->ring[shared->next];
@@ -134,7 +132,7 @@ fencing_recent_add(const RecentRefusal *refusal)
 	entry->sqlstate = refusal->sqlstate;
 	entry->outcome = refusal->outcome;
 	entry->has_mark = refusal->has_mark;
-	entry->at = now;
+	entry->at = GetCurrentTimestamp(); /* under the lock, so in order */
 	entry->raised_at = refusal->raised_at;
 	entry->token = refusal->token;
 	entry->mark = refusal->mark;
