@@ -520,7 +520,7 @@ settings AS MATERIALIZED (
 		   END AS remedy
 	FROM (SELECT * FROM fencing.stat_memory() OFFSET 0) AS loaded
 		 CROSS JOIN LATERAL (SELECT * FROM pg_settings WHERE loaded.available IS NOT NULL) AS s
-	WHERE s.source NOT IN ('database', 'user', 'database user')
+	WHERE s.source NOT IN ('global', 'database', 'user', 'database user')
 	  AND s.name IN ('fencing.enforcement', 'session_replication_role')
 	UNION ALL
 	SELECT split_part(x.setting, '=', 1), lower(split_part(x.setting, '=', 2)),
