@@ -20,7 +20,7 @@ sub early_in_the_minute
 {
 	my ($session) = @_;
 
-	$session->query('SELECT pg_sleep(greatest(0, s - 54)) FROM (SELECT extract(second FROM clock_timestamp())::float8 AS s) AS x WHERE s > 55');
+	$session->query('SELECT pg_sleep(60.5 - s) FROM (SELECT extract(second FROM clock_timestamp())::float8 AS s) AS x WHERE s > 55');
 	return;
 }
 
