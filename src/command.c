@@ -45,15 +45,13 @@
 #include "utils/resowner.h"
 #include "utils/timestamp.h"
 
+#include "claim.h"
 #include "command.h"
-#include "commit.h"
 #include "digest.h"
 #include "duration.h"
 #include "issuer.h"
-#include "mark.h"
 #include "refuse.h"
 #include "store.h"
-#include "tokens.h"
 
 #define COMMAND_LOCKMODE ExclusiveLock
 
@@ -288,8 +286,6 @@ compare_request(const CommandName *name, bool has_digest, const uint8 *digest,
 static void
 claim_resource(FunctionCallInfo fcinfo)
 {
-	static const Rule plain_rule = {0};
-	Refusal refusal = {0};
 	TokenArg arg;
 
 	if (PG_ARGISNULL(3) && PG_ARGISNULL(4))
@@ -301,12 +297,7 @@ claim_resource(FunctionCallInfo fcinfo)
 	fencing_resource_from_arg(PG_GETARG_DATUM(3), false, "resource",
 							  &arg.name);
 	arg.token = fencing_token_arg(fcinfo, 4);
-	refusal.resource = arg.name.data;
-	if (fencing_mark_accept(&arg.name, arg.token, &plain_rule, &refusal) ==
-		VERDICT_REFUSED)
-		fencing_refuse(&refusal);
-	fencing_commit_carried = true;
-	fencing_present(&arg, 1);
+	fencing_claim_tokens(&arg, 1);
 }
 
 /* ---------------------------------------------------------------------------

@@ -52,6 +52,7 @@
 #include "mark.h"
 #include "queue.h"
 #include "refuse.h"
+#include "stats.h"
 #include "store.h"
 #include "tokens.h"
 
@@ -187,6 +188,7 @@ fencing_renew(PG_FUNCTION_ARGS)
 	fencing_store_close(&store);
 	if (held)
 		return lease_datum(fcinfo, &name, &lease);
+	fencing_stat_lease(LEASE_LOST, 0);
 	fencing_lease_not_held(name.data, token, lease.token, lease.expires_at);
 	PG_RETURN_NULL();
 }
@@ -221,8 +223,11 @@ fencing_release(PG_FUNCTION_ARGS)
 	}
 	fencing_store_close(&store);
 	if (!held)
+	{
+		fencing_stat_lease(LEASE_LOST, 0);
 		fencing_lease_not_held(name.data, token, lease.token,
 							   lease.expires_at);
+	}
 	PG_RETURN_BOOL(held);
 }
 
@@ -383,6 +388,8 @@ acquire(const Request *request, int64 wait, Lease *lease, WaitLimit *limit)
 	}
 	fencing_queue_leave(&queue);
 	fencing_store_close(&store);
+	fencing_stat_lease(granted ? LEASE_ACQUIRED : LEASE_BUSY,
+					   (uint64) fencing_queue_waited(&queue));
 	return granted;
 }
 
@@ -420,6 +427,8 @@ attempt(Store *store, const Request *request, bool may_take, Lease *lease,
 		return ATTEMPT_FREE;
 	if (!fencing_store_lock_peeked(store, &locked))
 		return locked ? ATTEMPT_LOCKED : ATTEMPT_AGAIN;
+	if (lease->token != 0)
+		fencing_stat_lease(LEASE_EXPIRED, 0);
 	last = DatumGetInt64(fencing_store_value(store, STORE_ATT_TOKEN, &isnull));
 	lease->token = fencing_issue_token(&request->name, last);
 	write_lease(store, request, lease, true, false);

@@ -16,7 +16,23 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(session accepted refused gives log_size log_since
-  count_matches wait_until_blocked wait_for_end);
+  count_matches wait_until_blocked wait_for_end watched_node);
+
+# watched_node($name, $conf): a started server with the extension, and with
+# statistics: up to 16 the library has to be preloaded for that.
+sub watched_node
+{
+	my ($name, $conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init;
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'fencing'\n")
+	  if $node->pg_version < 17;
+	$node->append_conf('postgresql.conf', $conf // '');
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION fencing');
+	return $node;
+}
 
 # session($node, dbname => ..., user => ..., options => ...)
 #
