@@ -356,7 +356,7 @@ SELECT NULLIF(f.relation, 0)::regclass AS relation,
 	   COALESCE(c.invalid, 0) AS invalid,
 	   COALESCE(c.skipped, 0) AS skipped,
 	   COALESCE(c.shadowed, 0) AS shadowed,
-	   c.last_refusal::timestamptz(0) AS last_refusal
+	   date_trunc('second', c.last_refusal) AS last_refusal
 FROM fences AS f LEFT JOIN fencing.stat_counters() AS c ON c.relation = f.relation
 WHERE (SELECT fencing.stat_available())
   AND (f.relation <> 0 OR c.relation IS NOT NULL);
@@ -386,7 +386,7 @@ SELECT COALESCE(sum(c.accepted), 0)::bigint AS acquired,
 	   COALESCE(sum(c.missing), 0)::bigint AS expired,
 	   COALESCE(sum(c.invalid), 0)::bigint AS lost,
 	   COALESCE(sum(c.skipped), 0)::float8 / 1000000 AS wait_seconds,
-	   min(c.since)::timestamptz(0) AS since
+	   date_trunc('second', min(c.since)) AS since
 FROM fencing.stat_counters() AS c
 WHERE c.relation = 1
 HAVING (SELECT fencing.stat_available());
@@ -407,11 +407,11 @@ COMMENT ON COLUMN fencing.stat_leases.since IS
 	'Since when this has been counted; NULL if nothing has been';
 
 CREATE VIEW fencing.recent_refusals AS
-SELECT r.at::timestamptz(3) AS at, r.outcome, r.sqlstate,
+SELECT date_trunc('milliseconds', r.at) AS at, r.outcome, r.sqlstate,
 	   r.relation::regclass AS relation, r.resource, r.token, r.mark,
 	   r.pid, pg_get_userbyid(r.role) AS role, r.application_name,
 	   r.client_addr::inet AS client_addr, r.raised_by,
-	   r.raised_at::timestamptz(3) AS raised_at
+	   date_trunc('milliseconds', r.raised_at) AS raised_at
 FROM fencing.refusals() AS r;
 
 COMMENT ON VIEW fencing.recent_refusals IS
