@@ -551,7 +551,7 @@ SELECT NULLIF(f.relation, 0)::regclass AS relation,
 	   COALESCE(c.invalid, 0) AS invalid,
 	   COALESCE(c.skipped, 0) AS skipped,
 	   COALESCE(c.shadowed, 0) AS shadowed,
-	   c.last_refusal::timestamptz(0) AS last_refusal
+	   date_trunc('second', c.last_refusal) AS last_refusal
 FROM fences AS f LEFT JOIN fencing.stat_counters() AS c ON c.relation = f.relation
 WHERE (SELECT fencing.stat_available())
   AND (f.relation <> 0 OR c.relation IS NOT NULL);
@@ -581,7 +581,7 @@ SELECT COALESCE(sum(c.accepted), 0)::bigint AS acquired,
 	   COALESCE(sum(c.missing), 0)::bigint AS expired,
 	   COALESCE(sum(c.invalid), 0)::bigint AS lost,
 	   COALESCE(sum(c.skipped), 0)::float8 / 1000000 AS wait_seconds,
-	   min(c.since)::timestamptz(0) AS since
+	   date_trunc('second', min(c.since)) AS since
 FROM fencing.stat_counters() AS c
 WHERE c.relation = 1
 HAVING (SELECT fencing.stat_available());
@@ -602,11 +602,11 @@ COMMENT ON COLUMN fencing.stat_leases.since IS
 	'Since when this has been counted; NULL if nothing has been';
 
 CREATE VIEW fencing.recent_refusals AS
-SELECT r.at::timestamptz(3) AS at, r.outcome, r.sqlstate,
+SELECT date_trunc('milliseconds', r.at) AS at, r.outcome, r.sqlstate,
 	   r.relation::regclass AS relation, r.resource, r.token, r.mark,
 	   r.pid, pg_get_userbyid(r.role) AS role, r.application_name,
 	   r.client_addr::inet AS client_addr, r.raised_by,
-	   r.raised_at::timestamptz(3) AS raised_at
+	   date_trunc('milliseconds', r.raised_at) AS raised_at
 FROM fencing.refusals() AS r;
 
 COMMENT ON VIEW fencing.recent_refusals IS
@@ -632,8 +632,20 @@ COMMENT ON COLUMN fencing.recent_refusals.raised_at IS
 	'When the mark had been raised, where that is known';
 
 -- Read from the catalogs alone.  No table is opened, so that it waits for no
--- lock; every part reads each catalog once, whatever the number of tables.
-CREATE VIEW fencing.problems AS
+-- lock.  Every part reads each catalog once, whatever the number of tables; the
+-- planner, which takes the parts for small, would compare row by row, hence the
+-- settings.  With this search_path names come out qualified.
+CREATE FUNCTION fencing.find_problems(
+	OUT problem text,
+	OUT object text,
+	OUT detail text,
+	OUT remedy text)
+RETURNS SETOF record
+LANGUAGE sql STABLE PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+SET enable_nestloop = off
+SET jit = off
+BEGIN ATOMIC
 WITH RECURSIVE
 -- The triggers of all fences.
 triggers AS MATERIALIZED (
@@ -702,6 +714,17 @@ lookalikes AS MATERIALIZED (
 	  AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
 	  AND c.relnamespace <> 'fencing'::regnamespace
 	  AND NOT EXISTS (SELECT FROM guards AS g WHERE g.relid = c.oid)
+),
+-- The columns of those and, if there are any, of fences, to compare them.
+shapes AS MATERIALIZED (
+	SELECT a.attrelid AS relid, array_agg(a.attname ORDER BY a.attname) AS names,
+		   f.relid IS NOT NULL AS fenced
+	FROM pg_attribute AS a
+		 LEFT JOIN fences AS f ON f.relid = a.attrelid
+	WHERE a.attnum > 0 AND NOT a.attisdropped
+	  AND (f.relid IS NOT NULL OR a.attrelid IN (SELECT l.relid FROM lookalikes AS l))
+	  AND EXISTS (SELECT FROM lookalikes)
+	GROUP BY a.attrelid, f.relid
 ),
 -- What is set, and for whom.  A function of the library loads it, and only
 -- then the server knows its settings.
@@ -834,16 +857,15 @@ SELECT 'column_missing', f.relation::text,
 						replace(f.arguments, '{' || m.missing || '}', '{' || k.renamed || '}'), f.shadow_argument)
 			ELSE format(E'SELECT fencing.unfence(%L);\n-- declare it again with fencing.fence', f.relation) END
 FROM fences AS f
-	 CROSS JOIN LATERAL (
-		SELECT n AS missing FROM unnest(f.columns) AS n
-		EXCEPT
-		SELECT c.attname FROM columns AS c
-		WHERE c.relid = f.relid AND NOT c.is_token AND c.attgenerated = '') AS m
+	 CROSS JOIN LATERAL unnest(f.columns) AS m(missing)
 	 CROSS JOIN LATERAL (
 		SELECT CASE count(*) WHEN 1 THEN min(a.attname::text) END AS renamed
 		FROM pg_index AS i
 			 JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
 		WHERE i.indrelid = f.relid AND i.indisprimary AND a.attname <> ALL (f.columns)) AS k
+WHERE NOT EXISTS (
+	SELECT FROM columns AS c
+	WHERE c.relid = f.relid AND c.attname = m.missing AND NOT c.is_token AND c.attgenerated = '')
 
 UNION ALL
 -- A new column would begin without the marks, so one that can be the old one
@@ -933,7 +955,7 @@ WHERE f.relkind = 'r'
 
 UNION ALL
 -- Copies: made by LIKE, or left over or put in place by a tool that rebuilds a
--- table.  The column is named fence_token, or the table has all the columns of
+-- table.  The column is named fence_token, or the table has the same columns as
 -- a fenced one.
 SELECT 'copy_unfenced', l.relation::text,
 	   concat(format('It has token column %s, but no fence', quote_ident(l.token_column)),
@@ -953,15 +975,10 @@ FROM lookalikes AS l
 		SELECT count(*) FILTER (WHERE i.indisprimary) > 0 AS has_primary, count(*) > 0 AS has_unique
 		FROM pg_index AS i WHERE i.indrelid = l.relid AND i.indisunique) AS k
 	 LEFT JOIN LATERAL (
-		SELECT f.* FROM fences AS f
-		WHERE f.token_column = l.token_column
-		  AND NOT EXISTS (
-			SELECT a.attname, a.atttypid FROM pg_attribute AS a
-			WHERE a.attrelid = f.relid AND a.attnum > 0 AND NOT a.attisdropped
-			EXCEPT
-			SELECT a.attname, a.atttypid FROM pg_attribute AS a
-			WHERE a.attrelid = l.relid AND a.attnum > 0 AND NOT a.attisdropped)
-		ORDER BY f.relid LIMIT 1) AS s ON true
+		SELECT min(o.relid::text)::oid AS relid
+		FROM shapes AS o JOIN shapes AS own ON own.names = o.names
+		WHERE own.relid = l.relid AND o.fenced) AS same ON true
+	 LEFT JOIN fences AS s ON s.relid = same.relid AND s.token_column = l.token_column
 WHERE (l.token_column = 'fence_token' OR s.relid IS NOT NULL)
   AND NOT l.relispartition
   AND NOT EXISTS (SELECT FROM triggers AS t WHERE t.relid = l.relid)
@@ -1016,6 +1033,13 @@ SELECT 'statistics_full', 'server',
 	   format(E'SELECT fencing.stat_reset();\nALTER SYSTEM SET fencing.stat_max_fences = %s', s.max_fences * 2)
 FROM fencing.stat_memory() AS s
 WHERE s.evicted > 0;
+END;
+
+COMMENT ON FUNCTION fencing.find_problems() IS
+	'what weakens a fence of this database now, for view problems';
+
+CREATE VIEW fencing.problems AS
+SELECT p.problem, p.object, p.detail, p.remedy FROM fencing.find_problems() AS p;
 
 COMMENT ON VIEW fencing.problems IS
 	'What weakens a fence of this database now, and the SQL that mends it. Empty when all is well';

@@ -122,7 +122,6 @@ fencing_guard(PG_FUNCTION_ARGS)
 	write.shadow = write.fence->decl.shadow ||
 		fencing_enforcement == ENFORCEMENT_SHADOW;
 	write.counted = false;
-	write.refusal.mark_stored = false;
 
 	if (write.fence->decl.mark == MARK_RESOURCE)
 		result = guard_resource(&write, result);
@@ -175,7 +174,6 @@ guard_row_insert(Write *write)
 	}
 	if (fence->decl.tombstones)
 		mark = fencing_mark_read(&write->name, &own);
-	write->refusal.mark_stored = true;
 
 	if (token == 0 && mark == 0 && column == 0)
 		return row; /* nothing is known of this name */
@@ -310,7 +308,6 @@ guard_row_key_update(Write *write, HeapTuple result, int64 token,
 		new_token = column_token;
 	if (fence->decl.tombstones)
 		mark = fencing_mark_read(new_name, &own);
-	write->refusal.mark_stored = true;
 
 	if (new_token != 0 || mark != 0)
 	{
@@ -425,12 +422,12 @@ guard_resource_name(Write *write, const ResourceName *name)
 
 	if (likely(resource_accepted(write->fence)))
 		return OUTCOME_PASS;
-	write->refusal.mark_stored = true;
 	token = fencing_token_for(name->data, name->len);
 	if (likely(token != 0))
 	{
 		/* a refusal inside needs these */
 		write->refusal.counter = write->fence->counter;
+		write->refusal.mark_stored = true;
 		write->refusal.rel = write->rel;
 		write->refusal.resource = name->data;
 		write->refusal.column = NULL;
@@ -489,6 +486,11 @@ settle(Write *write, const ResourceName *name)
 	refusal->column = decl->token_column;
 	refusal->accept_column = decl->accept_column &&
 		!TRIGGER_FIRED_BY_DELETE(write->trigdata->tg_event);
+
+	/* all but that of a row that is there already, under its own name */
+	refusal->mark_stored = decl->mark == MARK_RESOURCE ||
+		TRIGGER_FIRED_BY_INSERT(write->trigdata->tg_event) ||
+		name == &write->new_name;
 
 	/* a row that changes its name can be refused for both */
 	refusal->counter = write->counted ? NULL : write->fence->counter;

@@ -174,7 +174,7 @@ fencing_recent_is_first(Oid relid, RecentOutcome outcome)
 		if (own == NULL)
 		{
 			own = MemoryContextAlloc(TopMemoryContext,
-									 SEEN_PLACES * sizeof(*own));
+									 sizeof(pg_atomic_uint64[SEEN_PLACES]));
 			for (int i = 0; i < SEEN_PLACES; i++)
 				pg_atomic_init_u64(&own[i], 0);
 		}

@@ -24,6 +24,7 @@
 #include "logline.h"
 #include "recent.h"
 #include "refuse.h"
+#include "shmem.h"
 #include "store.h"
 
 /* A kind of refusal, for everything but the words of its error. */
@@ -67,7 +68,7 @@ fencing_refuse(const Refusal *refusal)
 		fencing_commit_note_stale();
 	if (refusal->counter)
 		fencing_stat_decide(refusal->counter, kinds[refusal->kind].number);
-	if (fencing_track)
+	if (fencing_track && fencing_shmem_attached())
 	{
 		describe(refusal, RECENT_REFUSED, &recent);
 		fencing_recent_add(&recent);
@@ -96,8 +97,9 @@ fencing_refuse_by_skip(const Refusal *refusal)
 {
 	RecentRefusal recent;
 
-	fencing_stat_decide(refusal->counter, STAT_SKIPPED);
-	if (!fencing_track ||
+	if (refusal->counter)
+		fencing_stat_decide(refusal->counter, STAT_SKIPPED);
+	if (!fencing_track || !fencing_shmem_attached() ||
 		!fencing_recent_is_first(RelationGetRelid(refusal->rel),
 								 RECENT_SKIPPED))
 		return;

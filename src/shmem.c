@@ -102,7 +102,7 @@ fencing_shmem_attach(bool guarded)
 {
 	if (likely(attached))
 		return true;
-	if (given_up && guarded)
+	if (!FENCING_NAMED_SEGMENTS || (given_up && guarded))
 		return false;
 	if (guarded)
 		attach_guarded();
@@ -177,8 +177,6 @@ attach(void)
 {
 	SharedSizes *sizes;
 
-	if (!FENCING_NAMED_SEGMENTS)
-		return;
 	sizes = fencing_named_segment("fencing 1 sizes", sizeof(SharedSizes),
 								  init_sizes);
 	fencing_shared_sizes = *sizes;
@@ -202,8 +200,6 @@ attach_guarded(void)
 	MemoryContext cxt = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 
-	if (!FENCING_NAMED_SEGMENTS)
-		return;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(cxt);
 	PG_TRY();

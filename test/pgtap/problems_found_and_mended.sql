@@ -38,31 +38,31 @@ SELECT is_empty('SELECT * FROM found', 'no problem where all is well');
 CREATE TEMP TABLE declared AS SELECT * FROM fencing.fences;
 
 -- triggers
-SELECT check_problem('ALTER TABLE t DISABLE TRIGGER zzz_fencing_guard', 'trigger_disabled', 't', 'Trigger zzz_fencing_guard does not fire.');
-SELECT check_problem('ALTER TABLE t DISABLE TRIGGER zzz_fencing_recheck', 'trigger_disabled', 't', 'Trigger zzz_fencing_recheck does not fire.');
-SELECT check_problem('ALTER TABLE orders DISABLE TRIGGER zzz_fencing_truncate', 'trigger_disabled', 'orders', 'Trigger zzz_fencing_truncate does not fire.');
-SELECT check_problem('ALTER TABLE t ENABLE REPLICA TRIGGER zzz_fencing_guard', 'trigger_disabled', 't', '%not fire on the origin.');
-SELECT check_problem('ALTER TABLE ONLY p_1 DISABLE TRIGGER zzz_fencing_guard', 'trigger_disabled', 'p_1', 'Trigger zzz_fencing_guard does not fire.');
+SELECT check_problem('ALTER TABLE t DISABLE TRIGGER zzz_fencing_guard', 'trigger_disabled', 'public.t', 'Trigger zzz_fencing_guard does not fire.');
+SELECT check_problem('ALTER TABLE t DISABLE TRIGGER zzz_fencing_recheck', 'trigger_disabled', 'public.t', 'Trigger zzz_fencing_recheck does not fire.');
+SELECT check_problem('ALTER TABLE orders DISABLE TRIGGER zzz_fencing_truncate', 'trigger_disabled', 'public.orders', 'Trigger zzz_fencing_truncate does not fire.');
+SELECT check_problem('ALTER TABLE t ENABLE REPLICA TRIGGER zzz_fencing_guard', 'trigger_disabled', 'public.t', '%not fire on the origin.');
+SELECT check_problem('ALTER TABLE ONLY p_1 DISABLE TRIGGER zzz_fencing_guard', 'trigger_disabled', 'public.p_1', 'Trigger zzz_fencing_guard does not fire.');
 SELECT check_problem($$CREATE OR REPLACE TRIGGER zzz_fencing_guard BEFORE INSERT OR UPDATE ON t FOR EACH ROW
 	EXECUTE FUNCTION fencing.guard('mark=row', 'resource=sku:{id}', 'token_column=fence_token', 'max_step=1000000', 'strict=true')$$,
-	'trigger_altered', 't', '%does not fire for every INSERT, UPDATE and DELETE.');
+	'trigger_altered', 'public.t', '%does not fire for every INSERT, UPDATE and DELETE.');
 SELECT check_problem($$CREATE OR REPLACE TRIGGER zzz_fencing_guard BEFORE INSERT OR UPDATE OR DELETE ON orders FOR EACH ROW WHEN (false)
 	EXECUTE FUNCTION fencing.guard('mark=resource', 'resource=order:{id}', 'on_stale=skip')$$,
-	'trigger_altered', 'orders', '%does not fire for every%');
-SELECT check_problem('DROP TRIGGER zzz_fencing_recheck ON t', 'recheck_missing', 't', '%tombstone%');
-SELECT check_problem('DROP TRIGGER zzz_fencing_truncate ON orders', 'truncate_unguarded', 'orders', 'TRUNCATE is not refused.');
-SELECT check_problem('CREATE TABLE p_3 PARTITION OF p FOR VALUES FROM (20) TO (30)', 'truncate_unguarded', 'p_3', '%added after the fence.');
-SELECT check_problem('CREATE TABLE p_2_2 PARTITION OF p_2 FOR VALUES FROM (15) TO (20)', 'truncate_unguarded', 'p_2_2', '%added after the fence.');
+	'trigger_altered', 'public.orders', '%does not fire for every%');
+SELECT check_problem('DROP TRIGGER zzz_fencing_recheck ON t', 'recheck_missing', 'public.t', '%tombstone%');
+SELECT check_problem('DROP TRIGGER zzz_fencing_truncate ON orders', 'truncate_unguarded', 'public.orders', 'TRUNCATE is not refused.');
+SELECT check_problem('CREATE TABLE p_3 PARTITION OF p FOR VALUES FROM (20) TO (30)', 'truncate_unguarded', 'public.p_3', '%added after the fence.');
+SELECT check_problem('CREATE TABLE p_2_2 PARTITION OF p_2 FOR VALUES FROM (15) TO (20)', 'truncate_unguarded', 'public.p_2_2', '%added after the fence.');
 
 CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END';
 SELECT check_problem('CREATE TRIGGER "zzzz Late" BEFORE UPDATE ON t FOR EACH ROW EXECUTE FUNCTION other()',
-	'trigger_after_guard', 't', 'Trigger "zzzz Late" fires after the fence%');
+	'trigger_after_guard', 'public.t', 'Trigger "zzzz Late" fires after the fence%');
 SELECT check_problem('CREATE TRIGGER zzzz BEFORE INSERT ON p_2_1 FOR EACH ROW EXECUTE FUNCTION other()',
-	'trigger_after_guard', 'p_2_1', 'Trigger zzzz fires after the fence%');
+	'trigger_after_guard', 'public.p_2_1', 'Trigger zzzz fires after the fence%');
 CREATE TABLE u (id int PRIMARY KEY, fence_token bigint NOT NULL DEFAULT 0);
 SELECT fencing.fence('u');
 SELECT check_problem('CREATE OR REPLACE TRIGGER zzz_fencing_truncate BEFORE TRUNCATE ON u EXECUTE FUNCTION other()',
-	'trigger_replaced', 'u', 'Trigger zzz_fencing_truncate calls other(), not the fence.');
+	'trigger_replaced', 'public.u', 'Trigger zzz_fencing_truncate calls public.other(), not the fence.');
 SELECT check_problem($$CREATE OR REPLACE FUNCTION fencing.guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'$$,
 	'function_replaced', 'fencing.guard()', '%');
 SELECT is(outcome('UPDATE t SET v = ''x'''), 'ok', 'an empty table has nothing to refuse');
@@ -71,39 +71,39 @@ SELECT is(outcome('UPDATE t SET v = ''x'''), 'ZF002', 'the function is the exten
 
 -- the declaration and what it is about
 SELECT check_problem('CREATE OR REPLACE TRIGGER zzz_fencing_guard BEFORE INSERT OR UPDATE OR DELETE ON u FOR EACH ROW EXECUTE FUNCTION fencing.guard(''mark=none'')',
-	'declaration_broken', 'u', '%cannot be read%');
-SELECT check_problem('ALTER TABLE t RENAME id TO "sku Id"', 'column_missing', 't', 'Column id of template ''sku:{id}'' does not exist%');
+	'declaration_broken', 'public.u', '%cannot be read%');
+SELECT check_problem('ALTER TABLE t RENAME id TO "sku Id"', 'column_missing', 'public.t', 'Column id of template ''sku:{id}'' does not exist%');
 SELECT is((SELECT resource FROM fencing.fences WHERE relation = 't'::regclass), 'sku:{sku Id}', 'the renamed column is found');
-SELECT check_problem('ALTER TABLE t RENAME "sku Id" TO id', 'column_missing', 't', 'Column "sku Id" of%');
-SELECT check_problem('ALTER TABLE t RENAME fence_token TO tok', 'token_column_missing', 't', 'Token column fence_token does not exist%');
+SELECT check_problem('ALTER TABLE t RENAME "sku Id" TO id', 'column_missing', 'public.t', 'Column "sku Id" of%');
+SELECT check_problem('ALTER TABLE t RENAME fence_token TO tok', 'token_column_missing', 'public.t', 'Token column fence_token does not exist%');
 SELECT is((SELECT token_column FROM fencing.fences WHERE relation = 't'::regclass), 'tok', 'the renamed token column is found');
 SELECT is((SELECT tok FROM t), 5::bigint, 'with its marks');
-SELECT check_problem('ALTER TABLE t RENAME tok TO fence_token', 'token_column_missing', 't', 'Token column tok does not exist%');
-SELECT check_problem('ALTER TABLE u DROP COLUMN fence_token', 'token_column_missing', 'u', 'Token column fence_token does not exist%');
+SELECT check_problem('ALTER TABLE t RENAME tok TO fence_token', 'token_column_missing', 'public.t', 'Token column tok does not exist%');
+SELECT check_problem('ALTER TABLE u DROP COLUMN fence_token', 'token_column_missing', 'public.u', 'Token column fence_token does not exist%');
 SELECT check_problem('ALTER TABLE t ALTER fence_token DROP NOT NULL, ALTER fence_token DROP DEFAULT; INSERT INTO t VALUES (2, ''b'', NULL)',
-	'token_column_nullable', 't', 'Token column fence_token can be NULL%');
-SELECT check_problem('ALTER TABLE t DROP CONSTRAINT t_pkey', 'key_missing', 't', 'No valid, immediate unique key%');
+	'token_column_nullable', 'public.t', 'Token column fence_token can be NULL%');
+SELECT check_problem('ALTER TABLE t DROP CONSTRAINT t_pkey', 'key_missing', 'public.t', 'No valid, immediate unique key%');
 ALTER TABLE t ADD PRIMARY KEY (id);
-SELECT check_problem('ALTER TABLE t SET UNLOGGED', 'unlogged', 't', 'A crash empties it%');
-SELECT check_problem('SELECT fencing.fence(''t'', ''sku:{id}'', max_step => 1000000, strict => true, shadow => true)', 'shadow', 't', 'The fence refuses nothing.');
+SELECT check_problem('ALTER TABLE t SET UNLOGGED', 'unlogged', 'public.t', 'A crash empties it%');
+SELECT check_problem('SELECT fencing.fence(''t'', ''sku:{id}'', max_step => 1000000, strict => true, shadow => true)', 'shadow', 'public.t', 'The fence refuses nothing.');
 SELECT results_eq('SELECT * FROM fencing.fences WHERE relation = ''t''::regclass', 'SELECT * FROM declared WHERE relation = ''t''::regclass',
 	'after all that the declaration is as at first');
 SELECT check_problem('SELECT fencing.claim(''far'', 9223372036854775807)', 'mark_out_of_reach', 'far', 'Mark 9223372036854775807 is above%');
 
 -- tables beside fenced ones
-SELECT check_problem('ALTER TABLE p DETACH PARTITION p_1', 'guard_missing', 'p_1', '%was it a partition?');
+SELECT check_problem('ALTER TABLE p DETACH PARTITION p_1', 'guard_missing', 'public.p_1', '%was it a partition?');
 SELECT fencing.unfence('p_1');
 ALTER TABLE p ATTACH PARTITION p_1 FOR VALUES FROM (0) TO (10);
 SELECT fencing.fence('p');
-SELECT check_problem('CREATE TABLE t2 (LIKE t INCLUDING ALL)', 'copy_unfenced', 't2', 'It has token column fence_token, but no fence, and the columns of fenced table t.%');
-SELECT check_problem('CREATE TABLE t3 (LIKE t)', 'copy_unfenced', 't3', '%and the columns of fenced table t.%');
+SELECT check_problem('CREATE TABLE t2 (LIKE t INCLUDING ALL)', 'copy_unfenced', 'public.t2', 'It has token column fence_token, but no fence, and the columns of fenced table public.t.%');
+SELECT check_problem('CREATE TABLE t3 (LIKE t)', 'copy_unfenced', 'public.t3', '%and the columns of fenced table public.t.%');
 SELECT check_problem('CREATE TABLE t4 (LIKE t INCLUDING ALL); DROP TABLE t, t2, t3; ALTER TABLE t4 RENAME TO t',
-	'copy_unfenced', 't', 'It has token column fence_token, but no fence%');
-SELECT check_problem('CREATE TABLE child () INHERITS (u)', 'inheritance_child', 'child', 'It inherits from fenced table u%');
+	'copy_unfenced', 'public.t', 'It has token column fence_token, but no fence%');
+SELECT check_problem('CREATE TABLE child () INHERITS (u)', 'inheritance_child', 'public.child', 'It inherits from fenced table public.u%');
 CREATE TABLE q (id int PRIMARY KEY, tok bigint NOT NULL DEFAULT 0) PARTITION BY RANGE (id);
 CREATE TABLE q_1 PARTITION OF q FOR VALUES FROM (0) TO (10);
 CREATE TABLE q_2 PARTITION OF q FOR VALUES FROM (10) TO (20);
-SELECT check_problem('SELECT fencing.fence(''q_1'', token_column => ''tok'')', 'partition_unfenced', 'q_2', 'Partition q_1 beside it is fenced.');
+SELECT check_problem('SELECT fencing.fence(''q_1'', token_column => ''tok'')', 'partition_unfenced', 'public.q_2', 'Partition public.q_1 beside it is fenced.');
 CREATE TABLE r (nr int PRIMARY KEY, tok bigint NOT NULL DEFAULT 0, note text);
 CREATE TABLE s AS SELECT * FROM u;
 SELECT is_empty('SELECT * FROM found', 'another table with such a column, or a backup of a table, is no problem');

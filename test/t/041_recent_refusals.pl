@@ -123,6 +123,19 @@ $node->safe_psql('postgres', 'CREATE DATABASE beside');
 $node->safe_psql('beside', "CREATE EXTENSION fencing; SELECT fencing.claim('order:1', 3)");
 is($node->safe_psql('beside', 'SELECT count(*) FROM fencing.recent_refusals'), '0', 'another database sees none of these');
 
+# what a terminal shows
+sub widest
+{
+	my ($sql) = @_;
+	my ($out, $err) = run_command([ 'psql', '-X', '-h', $node->host, '-p', $node->port, '-U', 'watcher', '-c', $sql, 'postgres' ]);
+
+	return (sort { $b <=> $a } map { length } split /\n/, $out)[0];
+}
+cmp_ok(widest('SELECT * FROM fencing.stat_fences'), '<=', 100, 'stat_fences fits 100 columns');
+cmp_ok(widest('SELECT * FROM fencing.stat_leases'), '<=', 100, 'stat_leases fits 100 columns');
+cmp_ok(widest("SELECT at, outcome, sqlstate, relation, resource, token, mark FROM fencing.recent_refusals WHERE length(resource) < 20"),
+	'<=', 100, 'what was refused, in recent_refusals, fits 100 columns');
+
 # a thousand at once
 $node->safe_psql('postgres', 'SELECT fencing.stat_reset()');
 gives($watch, 'SELECT count(*) FROM fencing.recent_refusals', '0', 'forgotten');
