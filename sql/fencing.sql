@@ -63,6 +63,28 @@ COMMENT ON COLUMN fencing.issued.lease_token IS
 COMMENT ON COLUMN fencing.issued.origin IS
 	'The database that granted the lease: a copy of the row elsewhere is no lease';
 
+CREATE TABLE fencing.command_records (
+	id          uuid NOT NULL,
+	token       bigint NOT NULL,
+	changed_at  timestamptz NOT NULL,
+	scope       text COLLATE "C" NOT NULL,
+	key         text COLLATE "C" NOT NULL,
+	state       text COLLATE "C" NOT NULL,
+	request     bytea,
+	outcome     jsonb,
+	attempts    integer NOT NULL,
+	begun_at    timestamptz NOT NULL,
+	takeover_at timestamptz,
+	CONSTRAINT command_records_pkey PRIMARY KEY (id)
+);
+
+COMMENT ON TABLE fencing.command_records IS
+	'Commands and their outcomes. Written by the functions of the extension alone.';
+COMMENT ON COLUMN fencing.command_records.id IS
+	'Made of scope and key; the key to send to an external provider';
+COMMENT ON COLUMN fencing.command_records.request IS
+	'SHA-256 of the request, NULL if none was given';
+
 CREATE SEQUENCE fencing.token_sequence AS bigint NO CYCLE CACHE 1;
 
 COMMENT ON SEQUENCE fencing.token_sequence IS
@@ -70,6 +92,7 @@ COMMENT ON SEQUENCE fencing.token_sequence IS
 
 SELECT pg_catalog.pg_extension_config_dump('fencing.marks', '');
 SELECT pg_catalog.pg_extension_config_dump('fencing.issued', '');
+SELECT pg_catalog.pg_extension_config_dump('fencing.command_records', '');
 SELECT pg_catalog.pg_extension_config_dump('fencing.token_sequence', '');
 
 -- ---------------------------------------------------------------------------
@@ -246,6 +269,26 @@ COMMENT ON FUNCTION fencing.compact(interval) IS
 -- Tokens
 -- ---------------------------------------------------------------------------
 
+CREATE FUNCTION fencing.next_token(resource text)
+RETURNS bigint
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_next_token';
+
+COMMENT ON FUNCTION fencing.next_token(text) IS
+	'a new token for a resource, larger than every one before it';
+
+CREATE FUNCTION fencing.next_token(resource text, above bigint)
+RETURNS bigint
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_next_token_above';
+
+COMMENT ON FUNCTION fencing.next_token(text, bigint) IS
+	'a new token for a resource, larger than every one before it and than a number from elsewhere';
+
+-- ---------------------------------------------------------------------------
+-- Leases
+-- ---------------------------------------------------------------------------
+
 CREATE TYPE fencing.lease AS (
 	resource    text,
 	token       bigint,
@@ -256,14 +299,166 @@ CREATE TYPE fencing.lease AS (
 COMMENT ON TYPE fencing.lease IS
 	'a claim on a resource: token to fence writes with, holder, and the time at which it ends';
 
-CREATE FUNCTION fencing.next_token(resource text)
+CREATE FUNCTION fencing.acquire(
+	resource text,
+	ttl      interval DEFAULT '30 s',
+	wait     interval DEFAULT '0',
+	holder   text     DEFAULT NULL)
+RETURNS fencing.lease
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_acquire';
+
+COMMENT ON FUNCTION fencing.acquire(text, interval, interval, text) IS
+	'acquire a lease on a resource, waiting for it if need be; fails with 55P03 when it is busy';
+
+CREATE FUNCTION fencing.try_acquire(
+	resource text,
+	ttl      interval DEFAULT '30 s',
+	holder   text     DEFAULT NULL)
+RETURNS fencing.lease
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_try_acquire';
+
+COMMENT ON FUNCTION fencing.try_acquire(text, interval, text) IS
+	'acquire a lease on a resource; NULL when it is busy';
+
+CREATE FUNCTION fencing.renew(
+	resource text,
+	token    bigint,
+	ttl      interval DEFAULT '30 s')
+RETURNS fencing.lease
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_renew';
+
+COMMENT ON FUNCTION fencing.renew(text, bigint, interval) IS
+	'give a lease that is held a new time to live; NULL with a warning when it is not held';
+
+CREATE FUNCTION fencing.release(resource text, token bigint)
+RETURNS boolean
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_release';
+
+COMMENT ON FUNCTION fencing.release(text, bigint) IS
+	'end a lease at the commit; false with a warning when it is not held';
+
+CREATE FUNCTION fencing.revoke(resource text)
+RETURNS bigint
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_revoke';
+
+COMMENT ON FUNCTION fencing.revoke(text) IS
+	'end a lease, whoever holds it, and raise the mark above its token; returns the mark';
+
+CREATE FUNCTION fencing.lease_origin()
+RETURNS bigint
+LANGUAGE C STABLE PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'fencing_lease_origin';
+
+COMMENT ON FUNCTION fencing.lease_origin() IS
+	'this database, as the rows of fencing.issued name it whose leases it granted';
+
+CREATE VIEW fencing.leases AS
+SELECT i.resource, i.holder, i.lease_token AS token, i.acquired_at,
+	   i.expires_at,
+	   i.expires_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AS expired,
+	   i.pid, i.application_name
+FROM fencing.issued AS i
+WHERE i.lease_token IS NOT NULL
+  AND i.origin OPERATOR(pg_catalog.=) fencing.lease_origin();
+
+COMMENT ON VIEW fencing.leases IS
+	'Leases that were granted here and neither released nor revoked, the expired ones included';
+COMMENT ON COLUMN fencing.leases.pid IS
+	'Process that acquired the lease; it may be gone, or serve somebody else by now';
+COMMENT ON COLUMN fencing.leases.application_name IS
+	'application_name of the session that acquired the lease';
+
+CREATE FUNCTION fencing.purge_leases(older_than interval)
 RETURNS bigint
 LANGUAGE C VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-AS 'MODULE_PATHNAME', 'fencing_next_token';
+AS 'MODULE_PATHNAME', 'fencing_purge_leases';
 
-COMMENT ON FUNCTION fencing.next_token(text) IS
-	'a new token for a resource, larger than every one before it';
+COMMENT ON FUNCTION fencing.purge_leases(interval) IS
+	'forget resources without a mark whose last lease ended longer ago than this; returns how many';
+
+-- ---------------------------------------------------------------------------
+-- Commands
+-- ---------------------------------------------------------------------------
+
+CREATE TYPE fencing.command AS (
+	state        text,
+	outcome      jsonb,
+	token        bigint,
+	provider_key uuid,
+	attempts     integer);
+
+COMMENT ON TYPE fencing.command IS
+	'what is known of a command: its state (''new'', ''pending'', ''done''), its outcome, the token of who handles it';
+
+CREATE FUNCTION fencing.begin_command(
+	scope          text,
+	key            text,
+	request        jsonb    DEFAULT NULL,
+	resource       text     DEFAULT NULL,
+	resource_token bigint   DEFAULT NULL,
+	takeover       interval DEFAULT NULL,
+	nowait         boolean  DEFAULT false)
+RETURNS fencing.command
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_begin_command';
+
+COMMENT ON FUNCTION fencing.begin_command(text, text, jsonb, text, bigint, interval, boolean) IS
+	'begin a command, or learn that it was handled: state ''new'', ''pending'' or ''done'' with the outcome';
+
+CREATE FUNCTION fencing.finish_command(
+	scope text, key text, outcome jsonb, token bigint)
+RETURNS boolean
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_finish_command';
+
+COMMENT ON FUNCTION fencing.finish_command(text, text, jsonb, bigint) IS
+	'record the outcome of a command that was begun with this token; false if it was recorded before';
+
+CREATE FUNCTION fencing.find_command(
+	scope          text,
+	key            text,
+	request        jsonb DEFAULT NULL)
+RETURNS fencing.command
+LANGUAGE C VOLATILE
+AS 'MODULE_PATHNAME', 'fencing_find_command';
+
+COMMENT ON FUNCTION fencing.find_command(text, text, jsonb) IS
+	'what is known of a command, without beginning it; all NULL if nothing is';
+
+CREATE VIEW fencing.commands AS
+SELECT c.scope, c.key, c.state,
+	   CASE WHEN c.state OPERATOR(pg_catalog.=) 'pending'
+			THEN pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) c.begun_at
+	   END AS age,
+	   c.state OPERATOR(pg_catalog.=) 'pending' AND
+			c.takeover_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp() AS overdue,
+	   c.attempts, c.token,
+	   CASE WHEN c.state OPERATOR(pg_catalog.=) 'done' THEN c.changed_at END AS finished_at,
+	   c.begun_at, c.takeover_at
+FROM fencing.command_records AS c;
+
+COMMENT ON VIEW fencing.commands IS
+	'Commands that were begun in two steps or finished, without requests and outcomes';
+COMMENT ON COLUMN fencing.commands.age IS
+	'For how long a pending command has been accepted and not finished';
+COMMENT ON COLUMN fencing.commands.overdue IS
+	'A pending command whose worker is late: the next begin_command takes it over';
+
+CREATE FUNCTION fencing.purge_commands(
+	older_than interval, at_most bigint DEFAULT 10000)
+RETURNS bigint
+LANGUAGE C VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'fencing_purge_commands';
+
+COMMENT ON FUNCTION fencing.purge_commands(interval, bigint) IS
+	'forget commands that were finished longer ago than this; returns how many';
 
 -- ---------------------------------------------------------------------------
 -- Watching
@@ -861,7 +1056,7 @@ COMMENT ON COLUMN fencing.problems.remedy IS
 -- ---------------------------------------------------------------------------
 
 GRANT USAGE ON SCHEMA fencing TO PUBLIC;
-GRANT SELECT ON fencing.marks, fencing.issued, fencing.fences TO PUBLIC;
+GRANT SELECT ON fencing.marks, fencing.issued, fencing.fences, fencing.leases TO PUBLIC;
 GRANT SELECT ON SEQUENCE fencing.token_sequence TO PUBLIC;
 GRANT SELECT ON fencing.stat_fences, fencing.stat_leases, fencing.problems TO PUBLIC;
 
@@ -872,4 +1067,10 @@ GRANT SELECT ON fencing.recent_refusals TO pg_read_all_stats;
 
 REVOKE ALL ON FUNCTION fencing.set_mark(text, bigint, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION fencing.compact(interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fencing.revoke(text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fencing.purge_leases(interval) FROM PUBLIC;
+REVOKE ALL ON FUNCTION fencing.purge_commands(interval, bigint) FROM PUBLIC;
+
+-- Scopes separate tenants, so their commands are not for everybody to read.
+GRANT SELECT ON fencing.commands TO pg_monitor;
 REVOKE ALL ON FUNCTION fencing.stat_reset(regclass) FROM PUBLIC;

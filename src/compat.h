@@ -18,10 +18,16 @@
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/lock.h"
 #include "storage/lwlock.h"
+#include "storage/proc.h"
+#include "storage/procarray.h"
+#include "storage/sinvaladt.h"
 #include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/timestamp.h"
+#include "utils/wait_event.h"
 #if PG_VERSION_NUM >= 170000
 #include "storage/dsm_registry.h"
 #endif
@@ -96,6 +102,39 @@ fencing_decode_datetime(char **field, int *ftype, int nf, int *dtype,
 	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz, &extra);
 #else
 	return DecodeDateTime(field, ftype, nf, dtype, tm, fsec, tz);
+#endif
+}
+
+/* Intervals can be infinite since 17. */
+static inline bool
+fencing_interval_is_finite(const Interval *interval)
+{
+#if PG_VERSION_NUM >= 170000
+	return !INTERVAL_NOT_FINITE(interval);
+#else
+	return true;
+#endif
+}
+
+/* What pg_stat_activity shows while we sleep: a name of our own since 17. */
+static inline uint32
+fencing_wait_event(const char *name)
+{
+#if PG_VERSION_NUM >= 170000
+	return WaitEventExtensionNew(name);
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
+
+/* The process of a virtual transaction, NULL if it is gone. */
+static inline PGPROC *
+fencing_vxid_proc(const VirtualTransactionId *vxid)
+{
+#if PG_VERSION_NUM >= 170000
+	return ProcNumberGetProc(vxid->procNumber);
+#else
+	return BackendIdGetProc(vxid->backendId);
 #endif
 }
 

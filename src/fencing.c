@@ -3,8 +3,8 @@
  * fencing.c
  *		The library's beginning: settings, callbacks.
  *
- * Dependencies point one way.  guard.c, claim.c and declare.c are what SQL
- * calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
+ * Dependencies point one way.  guard.c, claim.c, lease.c, command.c,
+ * retention.c and declare.c are what SQL calls; below them stand fence.c (declarations), mark.c (the rule), tokens.c
  * and deadline.c (settings), commit.c (what must hold before a commit); below
  * those store.c (the tables), issuer.c, resource.c (names), statement.c (the
  * running statement), and refuse.c, which everybody may call and which calls
@@ -19,11 +19,13 @@
 #include "fmgr.h"
 #include "utils/guc.h"
 
+#include "command.h"
 #include "commit.h"
 #include "compat.h"
 #include "deadline.h"
 #include "fence.h"
 #include "fencing.h"
+#include "queue.h"
 #include "recent.h"
 #include "shmem.h"
 #include "statement.h"
@@ -68,6 +70,8 @@ _PG_init(void)
 
 	fencing_statement_init();
 	fencing_store_init();
+	fencing_queue_init_library();
 	fencing_fence_init();
 	fencing_commit_init();
+	fencing_command_init();
 }

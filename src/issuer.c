@@ -53,9 +53,12 @@ static int64 reached = 0;
 static uint64 reached_generation = 0;
 
 FENCING_FUNCTION(fencing_next_token);
+FENCING_FUNCTION(fencing_next_token_above);
 
+static Datum next_token(FunctionCallInfo fcinfo, int64 above);
 static int64 sequence_next(const char *resource, int64 above);
-static void flush_sequence(Oid seqid);
+static void move_sequence(Oid seqid, int64 value);
+static void flush_sequence(void);
 
 bool
 fencing_issuer_reached(int64 token, int64 *last)
@@ -80,16 +83,58 @@ fencing_issuer_reached(int64 token, int64 *last)
 	return token <= reached;
 }
 
-/* fencing.next_token(resource); the SQL definition runs it as the owner */
+int64
+fencing_issue_token(const ResourceName *name, int64 last)
+{
+	bool own;
+	int64 mark = fencing_mark_read(name, &own);
+	int64 token = sequence_next(name->data, Max(last, mark));
+
+	flush_sequence();
+
+	/* the client acts on the commit, so it has to be durable */
+	ForceSyncCommit();
+	return token;
+}
+
+int64
+fencing_issue_command_token(const char *command, int64 last, bool durable)
+{
+	int64 token = sequence_next(command, last);
+
+	if (durable)
+		flush_sequence();
+	return token;
+}
+
+/* fencing.next_token(resource) */
 Datum
 fencing_next_token(PG_FUNCTION_ARGS)
 {
+	return next_token(fcinfo, 0);
+}
+
+/*
+ * fencing.next_token(resource, above): for an issuer of somebody else's that
+ * takes its tokens from here, so that they cannot come twice, and must not
+ * fall behind a counter of its own.
+ */
+Datum
+fencing_next_token_above(PG_FUNCTION_ARGS)
+{
+	if (PG_ARGISNULL(1) || PG_GETARG_INT64(1) < 0)
+		fencing_bad_argument("above", PG_ARGISNULL(1) ? "NULL" : "negative",
+							 "Give the number that the token has to be above, 0 for none.");
+	return next_token(fcinfo, PG_GETARG_INT64(1));
+}
+
+static Datum
+next_token(FunctionCallInfo fcinfo, int64 above)
+{
 	ResourceName name;
 	Store store;
-	int64 above;
 	int64 last = 0;
 	int64 token;
-	bool own;
 
 	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
 							  PG_ARGISNULL(0), "resource", &name);
@@ -110,13 +155,9 @@ fencing_next_token(PG_FUNCTION_ARGS)
 			TM_Ok)
 			break;
 	}
-	above = Max(last, fencing_mark_read(&name, &own));
-	token = sequence_next(name.data, above);
+	token = fencing_issue_token(&name, Max(last, above));
 	fencing_store_update(&store, token);
 	fencing_store_close(&store);
-
-	/* the client acts on the commit, so it has to be durable */
-	ForceSyncCommit();
 	PG_RETURN_INT64(token);
 }
 
@@ -142,13 +183,30 @@ sequence_next(const char *resource, int64 above)
 	if (reached_now == PG_INT64_MAX || above > Max(reached_now, FOREIGN_LIMIT))
 		fencing_tokens_exhausted(resource, Max(above, reached_now));
 	if (above > reached_now)
-		DirectFunctionCall2(setval_oid, ObjectIdGetDatum(seqid),
-							Int64GetDatum(above));
+		move_sequence(seqid, above);
 	token = nextval_internal(seqid, false);
 
 	UnlockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);
-	flush_sequence(seqid);
 	return token;
+}
+
+/* setval() asks for rights, and nobody has them but the owner. */
+static void
+move_sequence(Oid seqid, int64 value)
+{
+	Relation sequence = relation_open(seqid, AccessShareLock);
+	Oid user;
+	int security;
+
+	GetUserIdAndSecContext(&user, &security);
+	SetUserIdAndSecContext(sequence->rd_rel->relowner,
+						   security | SECURITY_LOCAL_USERID_CHANGE);
+	DirectFunctionCall2(setval_oid, ObjectIdGetDatum(seqid),
+						Int64GetDatum(value));
+
+	/* an error leaves this to the (sub)transaction's abort */
+	SetUserIdAndSecContext(user, security);
+	relation_close(sequence, NoLock);
 }
 
 /*
@@ -157,9 +215,10 @@ sequence_next(const char *resource, int64 above)
  * the record in question may be another transaction's; the page knows it.
  */
 static void
-flush_sequence(Oid seqid)
+flush_sequence(void)
 {
-	Relation sequence = relation_open(seqid, AccessShareLock);
+	Relation sequence = relation_open(fencing_relation_oid(ISSUER_SEQUENCE),
+									  AccessShareLock);
 	Buffer buffer = ReadBuffer(sequence, 0);
 	XLogRecPtr lsn;
 

@@ -402,6 +402,111 @@ fencing_serialization_failure(const char *resource)
 }
 
 void
+fencing_lease_busy(const char *resource, int64 token, const char *holder,
+				   TimestampTz expires_at, const char *limit)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+			 errmsg("lease on resource \"%s\" is busy", resource),
+			 token != 0 && expires_at > GetCurrentTimestamp()
+				 ? errdetail("Resource \"%s\": token " INT64_FORMAT
+							 ", holder \"%s\", until %s.",
+							 resource, token, holder,
+							 timestamptz_to_str(expires_at))
+				 : errdetail(
+					   "Another session is first in line for it, or a running transaction is changing it."),
+			 limit == NULL
+				 ? errhint(
+					   "Try again later, or wait for it with the argument \"wait\".")
+				 : errhint("\"%s\" has ended the wait. Try again later, or wait longer.",
+						   limit)));
+}
+
+void
+fencing_lease_not_held(const char *resource, int64 token, int64 current,
+					   TimestampTz expires_at)
+{
+	ereport(WARNING,
+			(errcode(ERRCODE_FENCING_LEASE_NOT_HELD),
+			 errmsg("lease on resource \"%s\" is not held with token " INT64_FORMAT,
+					resource, token),
+			 current == 0 ? errdetail("There is no lease, or it was released.")
+				 : current == token
+				 ? errdetail("The lease ended at %s.",
+							 timestamptz_to_str(expires_at))
+				 : errdetail("The last lease has token " INT64_FORMAT ".",
+							 current),
+			 errhint(
+				 "Stop the work that relies on the lease. Acquire the resource again and start from a fresh read.")));
+}
+
+void
+fencing_command_mismatch(const char *scope, const char *key, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_COMMAND_MISMATCH),
+			 errmsg("command \"%s\" of scope \"%s\" is known with another %s",
+					key, scope, what),
+			 errhint(
+				 "A key stands for one request. Use a new key for a new request.")));
+}
+
+void
+fencing_command_in_progress(const char *scope, const char *key, bool own)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_COMMAND_IN_PROGRESS),
+			 errmsg("command \"%s\" of scope \"%s\" is in progress", key,
+					scope),
+			 own ? errdetail(
+					   "This transaction has begun it and not finished it.")
+				 : errdetail("Another transaction is handling it."),
+			 own ? errhint(
+					   "Call fencing.finish_command before beginning it again.")
+				 : errhint(
+					   "Try again later, or wait for the outcome with nowait => false.")));
+}
+
+void
+fencing_command_stale(const char *scope, const char *key, int64 token,
+					  int64 current)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_STALE_TOKEN),
+			 errmsg("stale token for command \"%s\" of scope \"%s\"", key,
+					scope),
+			 errdetail("Command \"%s\": token " INT64_FORMAT
+					   " is not the current one, " INT64_FORMAT ".",
+					   key, token, current),
+			 errhint(
+				 "Another worker has taken the command over. Drop the work; fencing.find_command tells the outcome.")));
+}
+
+void
+fencing_command_unknown(const char *scope, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("command \"%s\" of scope \"%s\" does not exist", key,
+					scope),
+			 errhint(
+				 "It was never begun, its beginning was rolled back, or it was purged. Begin it with fencing.begin_command.")));
+}
+
+void
+fencing_command_unfinished(const char *scope, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("command \"%s\" of scope \"%s\" was begun and not finished",
+					key, scope),
+			 errdetail(
+				 "After a commit nobody could tell whether its effect is there."),
+			 errhint(
+				 "Call fencing.finish_command in the same transaction, or begin the command with the argument takeover if it is finished in a later one.")));
+}
+
+void
 fencing_tokens_exhausted(const char *resource, int64 last)
 {
 	ereport(ERROR,

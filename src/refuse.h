@@ -23,8 +23,12 @@
 #define ERRCODE_FENCING_STALE_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '1')
 #define ERRCODE_FENCING_MISSING_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '2')
 #define ERRCODE_FENCING_DEADLINE_PASSED MAKE_SQLSTATE('Z', 'F', '0', '0', '3')
+#define ERRCODE_FENCING_LEASE_NOT_HELD MAKE_SQLSTATE('Z', 'F', '0', '0', '4')
 #define ERRCODE_FENCING_TOKEN_OUT_OF_RANGE                                    \
 	MAKE_SQLSTATE('Z', 'F', '0', '0', '6')
+#define ERRCODE_FENCING_COMMAND_MISMATCH MAKE_SQLSTATE('Z', 'F', '0', '0', '7')
+#define ERRCODE_FENCING_COMMAND_IN_PROGRESS                                   \
+	MAKE_SQLSTATE('Z', 'F', '0', '0', '8')
 #define ERRCODE_FENCING_BROKEN_FENCE MAKE_SQLSTATE('Z', 'F', '0', '0', '9')
 
 /* Why a token was not accepted. */
@@ -87,6 +91,42 @@ pg_noreturn extern void fencing_stale_aborted(void);
 
 /* 40001: an owner that this transaction's snapshot does not know. */
 pg_noreturn extern void fencing_serialization_failure(const char *resource);
+
+/*
+ * 55P03: a lease could not be had, with the one that is in the way (token 0:
+ * that is not known).  "limit" is what ended the wait for it: an argument or a
+ * setting, NULL if there was no wait.
+ */
+pg_noreturn extern void fencing_lease_busy(const char *resource, int64 token,
+										   const char *holder,
+										   TimestampTz expires_at,
+										   const char *limit);
+
+/*
+ * Warns (ZF004) that a lease is not held with a token, and says what there is
+ * instead: a lease with token "current" (0: none) that ends or ended then.
+ */
+extern void fencing_lease_not_held(const char *resource, int64 token,
+								   int64 current, TimestampTz expires_at);
+
+/* ZF007: a command has another "request" or "outcome" than before. */
+pg_noreturn extern void
+fencing_command_mismatch(const char *scope, const char *key, const char *what);
+
+/* ZF008: another transaction handles it, or this one and has not finished. */
+pg_noreturn extern void fencing_command_in_progress(const char *scope,
+													const char *key, bool own);
+
+/* ZF001: another worker has taken the command over. */
+pg_noreturn extern void fencing_command_stale(const char *scope,
+											  const char *key, int64 token,
+											  int64 current);
+
+/* 42704: there is no such command.  55000: it cannot be committed like this. */
+pg_noreturn extern void fencing_command_unknown(const char *scope,
+												const char *key);
+pg_noreturn extern void fencing_command_unfinished(const char *scope,
+												   const char *key);
 
 /* ZF006: no larger token can be made. */
 pg_noreturn extern void fencing_tokens_exhausted(const char *resource,

@@ -365,6 +365,19 @@ token_arg_cmp(const void *a, const void *b)
 							tb->name.len);
 }
 
+int64
+fencing_token_arg(FunctionCallInfo fcinfo, int argno)
+{
+	int64 token;
+
+	if (PG_ARGISNULL(argno))
+		fencing_bad_argument("token", "NULL", "Tokens begin at 1.");
+	token = PG_GETARG_INT64(argno);
+	if (token < 1)
+		fencing_bad_token(token);
+	return token;
+}
+
 TokenArg *
 fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
 {
@@ -379,11 +392,7 @@ fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
 		fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0
 												  : PG_GETARG_DATUM(0),
 								  PG_ARGISNULL(0), "resource", &args->name);
-		if (PG_ARGISNULL(1))
-			fencing_bad_argument("token", "NULL", "Tokens begin at 1.");
-		args->token = PG_GETARG_INT64(1);
-		if (args->token < 1)
-			fencing_bad_token(args->token);
+		args->token = fencing_token_arg(fcinfo, 1);
 		*count = 1;
 		return args;
 	}
@@ -456,16 +465,12 @@ fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
  * value is a merge of the two; an added token replaces one of the same name.
  */
 void
-fencing_present(const TokenArg *args, int count, FunctionCallInfo fcinfo,
-				int argno)
+fencing_present(const TokenArg *args, int count)
 {
 	StringInfoData buf;
 	int old = 0;
 	int nold = fencing_tokens_count;
 
-	/* the deadline first: if it is refused, nothing has changed */
-	if (!PG_ARGISNULL(argno))
-		fencing_deadline_lower(PG_GETARG_TIMESTAMPTZ(argno));
 	if (count == 0)
 		return;
 
@@ -534,7 +539,9 @@ fencing_present_one(PG_FUNCTION_ARGS)
 	int count;
 	TokenArg *args = fencing_token_args(fcinfo, false, &count);
 
-	fencing_present(args, count, fcinfo, 2);
+	/* the deadline first: if it is refused, nothing has changed */
+	fencing_deadline_arg(fcinfo, 2);
+	fencing_present(args, count);
 	PG_RETURN_VOID();
 }
 
@@ -545,7 +552,9 @@ fencing_present_many(PG_FUNCTION_ARGS)
 	int count;
 	TokenArg *args = fencing_token_args(fcinfo, true, &count);
 
-	fencing_present(args, count, fcinfo, 2);
+	/* the deadline first: if it is refused, nothing has changed */
+	fencing_deadline_arg(fcinfo, 2);
+	fencing_present(args, count);
 	PG_RETURN_VOID();
 }
 

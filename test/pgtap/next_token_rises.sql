@@ -2,7 +2,7 @@
 -- handed out again, whatever is rolled back or deleted.
 
 \ir include/refusal.sql
-SELECT plan(27);
+SELECT plan(36);
 
 SELECT is(pg_get_function_arguments('fencing.next_token(text)'::regprocedure), 'resource text', 'the documented argument');
 SELECT function_returns('fencing', 'next_token', ARRAY['text'], 'bigint');
@@ -72,4 +72,15 @@ SET ROLE token_taker;
 SELECT ok(fencing.next_token('a') > 0, 'an ordinary role gets one');
 RESET ROLE;
 DROP ROLE token_taker;
+-- above a number from elsewhere
+SELECT fencing.next_token('counter') AS before \gset
+SELECT ok(fencing.next_token('counter', :before + 1000) > :before + 1000, 'a token is above the number given');
+SELECT is(fencing.next_token('counter', 1) - fencing.next_token('counter', 0), -1::bigint, 'one that is lower changes nothing');
+SELECT ok(fencing.next_token('other') > :before + 1000, 'and all tokens go on from there');
+SELECT is(outcome('SELECT fencing.next_token(''counter'', NULL)'), '22023', 'NULL');
+SELECT is(outcome('SELECT fencing.next_token(''counter'', -1)'), '22023', 'negative');
+SELECT is(outcome('SELECT fencing.next_token(''counter'', 9007199254740992)'), 'ZF006', 'too high to move all tokens above it');
+SELECT is(outcome('SELECT fencing.next_token(''counter'', 9223372036854775807)'), 'ZF006', 'the largest number');
+SELECT ok(fencing.next_token('counter') < 9007199254740992, 'which changes nothing');
+SELECT ok(fencing.next_token('counter', 9007199254740991) > 9007199254740991, 'the highest that does');
 SELECT * FROM finish();

@@ -27,6 +27,7 @@ INSERT INTO orders VALUES (NULL, 'nameless');
 -- strict, and tokens of the database alone
 SELECT fencing.fence('stock', 'sku:{id}', strict => true, issuer => 'database');
 UPDATE stock SET quantity = 9, fence_token = 34 WHERE id = 42;
+SELECT setval('fencing.token_sequence', 20);
 UPDATE stock SET quantity = 9, fence_token = 35 WHERE id = 42;
 -- a fence that does not fit any more
 ALTER TABLE stock RENAME id TO sku;

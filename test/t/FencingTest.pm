@@ -34,9 +34,9 @@ sub watched_node
 	return $node;
 }
 
-# session($node, dbname => ..., user => ..., options => ...)
+# session($node, dbname => ..., user => ..., options => ..., connstr => ...)
 #
-# options are what PGOPTIONS has.
+# options are what PGOPTIONS has; connstr is another way to the node.
 sub session
 {
 	my ($node, %params) = @_;
@@ -48,7 +48,7 @@ sub session
 		number => 0,
 		timer => IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default)
 	}, __PACKAGE__;
-	my $connstr = $node->connstr($params{dbname} || 'postgres');
+	my $connstr = $params{connstr} || $node->connstr($params{dbname} || 'postgres');
 	$connstr .= " user=$params{user}" if defined $params{user};
 
 	local $ENV{PGOPTIONS} = $params{options} if defined $params{options};
