@@ -39,10 +39,10 @@ typedef struct Fence
 {
 	Declaration decl;
 	ResourceTemplate tmpl;
+	StatCounter *counter;	 /* of the table that was declared fenced */
 	AttrNumber token_attnum; /* row marks */
 	bool partition;			 /* the relation is a partition */
 	bool may_leave;			 /* ... of a table that is not all fenced */
-	StatCounter *counter;	 /* of the table that was declared fenced */
 
 	/* may any presented token be for a row of this fence? */
 	uint64 tokens_generation; /* ... as of these tokens */

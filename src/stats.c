@@ -13,7 +13,9 @@
  * it had before into a frame.  The frames are one stack, the innermost
  * subtransaction's at its end: the commit of a subtransaction passes its
  * frames to the one above or merges them, its abort restores from them.
- * A session that uses no savepoints never makes one.
+ * A session that uses no savepoints never makes one.  Between two writes of a
+ * statement even the counter is out of the processor's cache; so writes to the
+ * same fence, one after the other, are a run, which is one variable.
  *
  * Shared memory holds a fixed number of entries, chained in hash buckets.
  * Numbers are atomic and are added to under a shared lock; making an entry
@@ -25,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "common/hashfn.h"
 #include "funcapi.h"
 #include "miscadmin.h"
@@ -84,7 +87,10 @@ FENCING_FUNCTION(fencing_stat_memory);
 FENCING_FUNCTION(fencing_stat_reset);
 
 bool fencing_track = true;
-int fencing_stat_level = 1;
+StatRun fencing_stat_run;
+
+/* Nesting level of the running subtransaction, 1 at the top. */
+static int current_level = 1;
 
 static HTAB *counters = NULL;
 static slist_head touched = SLIST_STATIC_INIT(touched);
@@ -100,6 +106,9 @@ static void shared_init(void *address);
 static SharedPart part = {"fencing 1 counters", shared_size, shared_init, NULL,
 						  NULL};
 
+static void assign_track(bool newval, void *extra);
+static void end_run(void);
+static void enter_level(StatCounter *counter);
 static void touch(StatCounter *counter);
 static void flush(TimestampTz now);
 static bool add_to_entry(SharedStats *shared, const StatCounter *counter,
@@ -133,14 +142,14 @@ fencing_stats_init(void)
 	DefineCustomBoolVariable("fencing.track",
 							 "Counts what fences and leases do, and remembers refusals.",
 							 NULL, &fencing_track, true, PGC_SUSET, 0, NULL,
-							 NULL, NULL);
+							 assign_track, NULL);
 	ctl.keysize = sizeof(Oid);
 	ctl.entrysize = sizeof(StatCounter);
 	counters = hash_create("fencing counters", 32, &ctl,
 						   HASH_ELEM | HASH_BLOBS);
 	fencing_shmem_register(&part);
 	if (IsTransactionState())
-		fencing_stat_level = GetCurrentTransactionNestLevel();
+		current_level = GetCurrentTransactionNestLevel();
 }
 
 /* ----------
@@ -173,10 +182,39 @@ touch(StatCounter *counter)
 	counter->touched = true;
 }
 
-void
-fencing_stat_enter_level(StatCounter *counter)
+/* What is counted already stays counted. */
+static void
+assign_track(bool newval, void *extra)
 {
-	if (fencing_stat_level > 1)
+	end_run();
+}
+
+void
+fencing_stat_begin_run(StatCounter *counter)
+{
+	end_run();
+	if (!fencing_track)
+		return;
+	if (counter->level != current_level)
+		enter_level(counter);
+	counter->accepted++;
+	fencing_stat_run.counter = counter;
+}
+
+static void
+end_run(void)
+{
+	if (fencing_stat_run.counter)
+		fencing_stat_run.counter->accepted += fencing_stat_run.accepted;
+	fencing_stat_run.counter = NULL;
+	fencing_stat_run.accepted = 0;
+}
+
+/* Prepares a counter for the running subtransaction. */
+static void
+enter_level(StatCounter *counter)
+{
+	if (current_level > 1)
 	{
 		StatFrame *frame;
 
@@ -191,13 +229,13 @@ fencing_stat_enter_level(StatCounter *counter)
 		}
 		frame = &frames[nframes++];
 		frame->counter = counter;
-		frame->level = fencing_stat_level;
+		frame->level = current_level;
 		frame->saved_level = counter->level;
 		frame->saved_accepted = counter->accepted;
 	}
 	touch(counter);
 	counter->accepted = 0;
-	counter->level = fencing_stat_level;
+	counter->level = current_level;
 }
 
 void
@@ -220,7 +258,8 @@ fencing_stat_decide(StatCounter *counter, StatNumber number)
 void
 fencing_stat_not_accepted(StatCounter *counter)
 {
-	if (counter->level == fencing_stat_level && counter->accepted > 0)
+	end_run();
+	if (counter->level == current_level && counter->accepted > 0)
 		counter->accepted--;
 }
 
@@ -243,7 +282,8 @@ fencing_stat_lease(LeaseEvent event, uint64 waited_us)
 void
 fencing_stat_begin_subtransaction(void)
 {
-	fencing_stat_level = GetCurrentTransactionNestLevel();
+	end_run();
+	current_level = GetCurrentTransactionNestLevel();
 }
 
 void
@@ -253,7 +293,8 @@ fencing_stat_end_of_subtransaction(bool committed)
 	int first = nframes;
 	int kept;
 
-	fencing_stat_level = level - 1;
+	end_run();
+	current_level = level - 1;
 	while (first > 0 && frames[first - 1].level == level)
 		first--;
 	kept = first;
@@ -290,8 +331,9 @@ fencing_stat_end_of_transaction(bool committed)
 {
 	slist_iter iter;
 
+	end_run();
 	nframes = 0;
-	fencing_stat_level = 1;
+	current_level = 1;
 	if (slist_is_empty(&touched))
 		return;
 	slist_foreach(iter, &touched)

@@ -58,8 +58,17 @@ typedef struct StatCounter
 /* Setting fencing.track. */
 extern bool fencing_track;
 
-/* Nesting level of the running subtransaction, 1 at the top. */
-extern int fencing_stat_level;
+/*
+ * Writes accepted one after the other for the same fence, not yet in its
+ * counter.  Ends with the subtransaction.
+ */
+typedef struct StatRun
+{
+	StatCounter *counter; /* NULL: none, or nothing is counted */
+	uint64 accepted;
+} StatRun;
+
+extern StatRun fencing_stat_run;
 
 /*
  * The session's counter of a fence, by the table that it is declared on.  It
@@ -69,18 +78,17 @@ extern int fencing_stat_level;
  */
 extern StatCounter *fencing_stat_counter(Oid relid);
 
-/* Prepares a counter for the running subtransaction. */
-extern void fencing_stat_enter_level(StatCounter *counter);
+/* One more write was accepted: begins a run. */
+extern void fencing_stat_begin_run(StatCounter *counter);
 
 /* One more write was accepted. */
 static inline void
 fencing_stat_accept(StatCounter *counter)
 {
-	if (!fencing_track)
-		return;
-	if (unlikely(counter->level != fencing_stat_level))
-		fencing_stat_enter_level(counter);
-	counter->accepted++;
+	if (likely(counter == fencing_stat_run.counter))
+		fencing_stat_run.accepted++;
+	else
+		fencing_stat_begin_run(counter);
 }
 
 /* What was counted as accepted last turned out not to be (in shadow mode). */
