@@ -35,7 +35,8 @@
 #include "quorum.h"
 #include "refusal.h"
 
-#define LONGEST_DAYS (100 * 365.25) /* of a ttl or wait */
+#define LONGEST_DAYS                                                          \
+	(100.0 * MONTHS_PER_YEAR * DAYS_PER_MONTH) /* of a ttl or wait */
 
 PG_MODULE_MAGIC;
 
@@ -104,7 +105,8 @@ arg_milliseconds(FunctionCallInfo fcinfo, int argno, const char *name,
 
 	/* a month is 30 days, as everywhere; infinite ones are huge here */
 	usecs = (double) interval->time +
-		((double) interval->day + 30.0 * interval->month) * USECS_PER_DAY;
+		((double) interval->day + (double) DAYS_PER_MONTH * interval->month) *
+			USECS_PER_DAY;
 	if (usecs < 0)
 		refuse_argument(name, "negative", "Give a positive length of time.");
 	if (usecs == 0 && !zero_allowed)

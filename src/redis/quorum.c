@@ -385,7 +385,7 @@ take_back(Server *server, const LeaseKey *key, Call *calls)
 		/* timed out: exchange() has sent it */
 		if (!call->sent || call->timed_out ||
 			(call->state == CALL_ANSWERED && call->code == CODE_BUSY) ||
-			*call->word != '\0')
+			(call->state == CALL_FAILED && *call->word != '\0'))
 			continue;
 		if (wire != NULL &&
 			wire_send_and_forget(wire, key->undo.data, key->undo.len))

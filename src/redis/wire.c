@@ -51,6 +51,9 @@
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
 #endif
+#ifndef POLLRDHUP
+#define POLLRDHUP 0
+#endif
 
 #if HIREDIS_MAJOR >= 1
 typedef size_t ElementCount;
@@ -74,6 +77,8 @@ static void greet(Wire *wire);
 static void read_greeting(Wire *wire);
 static bool take_greeting(Wire *wire, const redisReply *reply);
 static bool take_run_id(Wire *wire, const redisReply *reply);
+static bool peer_gone(const Wire *wire);
+static bool has_data(const Wire *wire);
 static redisReply *next_reply(Wire *wire, bool read);
 static void *create_array(const redisReadTask *task, ElementCount elements);
 static void fail_by_context(Wire *wire);
@@ -457,12 +462,34 @@ wire_events(const Wire *wire)
 	return 0;
 }
 
+/*
+ * Has the other side closed the connection?  Also behind data that has not
+ * been read yet, where the system can tell.
+ */
+static bool
+peer_gone(const Wire *wire)
+{
+	struct pollfd ready = {.fd = wire->fd, .events = POLLIN | POLLRDHUP};
+	char byte;
+
+	if (poll(&ready, 1, 0) <= 0)
+		return false;
+	return (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
+		recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* Is there something to be read? */
+static bool
+has_data(const Wire *wire)
+{
+	char byte;
+
+	return recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 bool
 wire_alive(Wire *wire)
 {
-	char byte;
-	ssize_t n;
-
 	if (wire->state == WIRE_FAILED || wire->owed)
 		return false;
 	if (wire->state != WIRE_READY)
@@ -472,11 +499,9 @@ wire_alive(Wire *wire)
 		 clock_now() > wire->ignored_since +
 				 wire->server->options.command_timeout * USECS_PER_MSEC))
 		return false;
-	n = recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-	if (n < 0)
-		return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 	/* a TLS server may send tickets when it likes */
-	return n > 0 && (wire->ignored > 0 || wire->tls != NULL);
+	return !peer_gone(wire) &&
+		(wire->ignored > 0 || wire->tls != NULL || !has_data(wire));
 }
 
 bool
@@ -527,13 +552,11 @@ wire_receive(Wire *wire, bool read)
 bool
 wire_send_and_forget(Wire *wire, const char *data, size_t len)
 {
-	char byte;
-
 	if (wire->state != WIRE_READY || sdslen(wire->redis->obuf) > 0)
 		return false;
 
 	/* what goes to a peer that is gone is lost without a word */
-	if (recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+	if (peer_gone(wire))
 	{
 		wire->eof = true;
 		wire_fail(wire, "closed the connection");
@@ -695,6 +718,8 @@ wire_describe_error(const redisReply *reply, const char *secret, char *word,
 
 	/* an error's first word is its kind */
 	strlcpy(word, message, Min(len + 1, word_size));
+	if (strstr(message, "executing the script can't") != NULL)
+		strlcpy(word, "NOPERM", word_size); /* which calls itself ERR */
 	if (secret != NULL && *secret != '\0' && strstr(message, secret) != NULL)
 		message = word;
 
