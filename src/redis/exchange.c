@@ -339,7 +339,14 @@ leave(Call *call, bool failed)
 	if (!failed)
 	{
 		if (call->state == CALL_SENT)
+		{
 			wire_ignore_owed(wire);
+
+			/* nobody will hear it say that it does not know the script */
+			if (!call->in_full && call->command->in_full.data != NULL)
+				(void) wire_send_and_forget(wire, call->command->in_full.data,
+											call->command->in_full.len);
+		}
 		return;
 	}
 	if (!pending(call) && !call->timed_out)

@@ -395,7 +395,7 @@ settle(const Request *request, Held *held, Held *known, const Verdict *verdict)
 	held_set_token(held, token);
 	held->acquired_at = GetCurrentTimestamp();
 	set_times(held, verdict);
-	if (token > verdict->counter)
+	if (token > verdict->counter || server->nnodes > 1)
 		quorum_raise(server, &held->key, token);
 
 	if (known != NULL)

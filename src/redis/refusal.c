@@ -37,6 +37,8 @@ static const struct
 	 "A key of the lease's name holds something else. Choose another lock_prefix or token_prefix for the server."										 },
 	{"CLUSTERDOWN",
 	 "The Redis cluster does not serve this key now. Try again when it is up."																		  },
+	{"TRYAGAIN",
+	 "The Redis cluster is moving this key to another node. Try again in a moment."																	   },
 	{"CROSSSLOT",
 	 "Lock and counter lie on different nodes of the cluster: set the option \"hash_tag\" of the server to true."										 },
 	{"MISCONF",		"Redis refuses writes because it cannot save them to disk."																		   },

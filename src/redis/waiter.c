@@ -115,22 +115,16 @@ hear(Waiter *waiter, int *listeners)
 	redisReply *reply;
 	bool heard = false;
 
-	if (wire->state < WIRE_READY)
+	wire_step(wire);
+	if (wire->state == WIRE_READY && !waiter->asked)
 	{
-		wire_step(wire);
-		if (wire->state == WIRE_READY)
-		{
-			StringInfoData data;
+		StringInfoData data;
 
-			initStringInfo(&data);
-			appendStringInfo(&data, "*2\r\n$9\r\nSUBSCRIBE\r\n$%zu\r\n",
-							 waiter->key->lock.len);
-			appendBinaryStringInfo(&data, waiter->key->lock.data,
-								   (int) waiter->key->lock.len);
-			appendStringInfoString(&data, "\r\n");
-			(void) wire_send(wire, data.data, data.len);
-			pfree(data.data);
-		}
+		waiter->asked = true;
+		initStringInfo(&data);
+		command_append(&data, 2, "SUBSCRIBE", waiter->key->lock.data);
+		(void) wire_send(wire, data.data, data.len);
+		pfree(data.data);
 	}
 	if (wire->state == WIRE_READY)
 	{
@@ -178,6 +172,7 @@ waiter_end(Waiter *waiter)
 	if (waiter->node != NULL && waiter->node->wire != NULL)
 		wire_close(waiter->node->wire, false);
 	waiter->node = NULL;
+	waiter->asked = false;
 	waiter->subscribed = false;
 }
 

@@ -15,6 +15,7 @@ typedef struct Waiter
 	Server *server;
 	const LeaseKey *key;
 	RedisNode *node; /* where it listens; a copy, with a connection of its own */
+	bool asked;		 /* to subscribe */
 	bool subscribed;
 	int nodes_tried;
 	int64 nap;		  /* microseconds of the last one, before jitter */
