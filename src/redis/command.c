@@ -11,11 +11,6 @@
  * it remembers from then on.  Where nobody waits for the reply, the text is
  * sent at once.
  *
- * The scripts run in Redis 5 and later, and Valkey.  Numbers that may be large
- * are strings all the way: a number of Lua is a double.  Every command that
- * can fail is called by pcall, because the error of a plain call reaches the
- * client with other words around it.
- *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -25,72 +20,13 @@
 #include "utils/memutils.h"
 
 #include "command.h"
-
-/*
- * What of a name's counter is above the token, that name has been granted to
- * somebody later.  Both are decimal; a counter that somebody set below zero
- * is below every token.
- */
-#define COUNTER_ABOVE                                                         \
-	"local function above(counter, token) "                                   \
-	"if type(counter) ~= 'string' or counter:sub(1, 1) == '-' then "          \
-	"return false end "                                                       \
-	"return #counter > #token or (#counter == #token and counter > token) "   \
-	"end "
+#include "scripts.h"
 
 static const char *const sources[SCRIPTS] = {
-	/*
-	 * The lock first, since that is what can be busy.  If the counter then
-	 * cannot be incremented, the lock is taken back.
-	 */
-	[SCRIPT_ACQUIRE] =
-		"local held = redis.pcall('GET', KEYS[1]) "
-		"if type(held) == 'table' then return held end "
-		"if held == ARGV[1] then "
-		"local set = redis.pcall('PEXPIRE', KEYS[1], ARGV[2]) "
-		"if type(set) == 'table' then return set end "
-		"local counter = redis.pcall('GET', KEYS[2]) "
-		"if type(counter) == 'table' then return counter end "
-		"return {2, counter or '0'} end "
-		"if held then return {0, redis.call('PTTL', KEYS[1])} end "
-		"local set = redis.pcall('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) "
-		"if not set then return {0, -1} end "
-		"if set.err then return set end "
-		"local counter = redis.pcall('INCR', KEYS[2]) "
-		"if type(counter) == 'table' then "
-		"redis.call('DEL', KEYS[1]) return counter end "
-		"return {1, redis.call('GET', KEYS[2])}",
-
-	[SCRIPT_RENEW] = COUNTER_ABOVE
-	"local held = redis.pcall('GET', KEYS[1]) "
-	"if type(held) == 'table' then return held end "
-	"if held ~= ARGV[1] then return 0 end "
-	"if above(redis.pcall('GET', KEYS[2]), ARGV[2]) then return 0 end "
-	"return redis.pcall('PEXPIRE', KEYS[1], ARGV[3])",
-
-	/*
-	 * Those who wait are told, on the channel that has the key's name, how
-	 * many they are.  Not being allowed to do that is no reason to fail.
-	 */
-	[SCRIPT_RELEASE] = COUNTER_ABOVE
-	"local held = redis.pcall('GET', KEYS[1]) "
-	"if type(held) == 'table' then return held end "
-	"if held ~= ARGV[1] then return 0 end "
-	"if ARGV[2] ~= '' and "
-	"above(redis.pcall('GET', KEYS[2]), ARGV[2]) then return 0 end "
-	"local gone = redis.pcall('DEL', KEYS[1]) "
-	"if type(gone) == 'table' then return gone end "
-	"local waiting = redis.pcall('PUBSUB', 'NUMSUB', KEYS[1]) "
-	"redis.pcall('PUBLISH', KEYS[1], "
-	"waiting.err and '1' or tostring(waiting[2])) "
-	"return gone",
-
-	[SCRIPT_RAISE] = COUNTER_ABOVE
-	"local counter = redis.pcall('GET', KEYS[1]) "
-	"if type(counter) == 'table' then return counter end "
-	"if counter ~= ARGV[1] and not above(counter, ARGV[1]) then "
-	"return redis.pcall('SET', KEYS[1], ARGV[1]) end "
-	"return 0",
+	[SCRIPT_ACQUIRE] = ACQUIRE_SOURCE,
+	[SCRIPT_RENEW] = RENEW_SOURCE,
+	[SCRIPT_RELEASE] = RELEASE_SOURCE,
+	[SCRIPT_RAISE] = RAISE_SOURCE,
 };
 
 static const char *script_hash(Script script);
