@@ -23,9 +23,11 @@ OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*.c)))
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(here)fencing.control)
 
 # One SQL script is edited; the versioned one is a copy of it.  Upgrade
-# scripts are written by hand, one for each release.
+# scripts are written by hand, one for each release; the script of the first
+# release stays, so that every later one can be reached from it.
 DATA_built = sql/fencing--$(EXTVERSION).sql
-DATA = $(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
+DATA = sql/fencing--1.0.sql \
+	$(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
 
 # The second extension, where hiredis is found and WITH_REDIS is not "no".  Its
 # library has a makefile of its own: PGXS makes one in each.
