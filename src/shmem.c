@@ -215,6 +215,9 @@ attach_guarded(void)
 		ErrorData *error;
 		StringInfoData line;
 
+		/* somebody wants the whole statement to end */
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
 		FlushErrorState();
