@@ -23,9 +23,25 @@ OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*.c)))
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(here)fencing.control)
 
 # One SQL script is edited; the versioned one is a copy of it.  Upgrade
-# scripts are written by hand, one for each release.
+# scripts are written by hand, one for each release; the script of the first
+# release stays, so that every later one can be reached from it.
 DATA_built = sql/fencing--$(EXTVERSION).sql
-DATA = $(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
+DATA = sql/fencing--1.0.sql \
+	$(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
+
+# The second extension, where hiredis is found and WITH_REDIS is not "no".  Its
+# library has a makefile of its own: PGXS makes one in each.
+HIREDIS_CFLAGS ?= $(shell pkg-config --cflags-only-I hiredis 2>/dev/null)
+hash := \#
+ifneq ($(WITH_REDIS),no)
+with_redis := $(shell echo '$(hash)include <hiredis/hiredis.h>' | \
+	$(CC) $(HIREDIS_CFLAGS) -E -x c - >/dev/null 2>&1 && echo yes)
+endif
+ifeq ($(with_redis),yes)
+EXTENSION += fencing_redis
+DATA_built += sql/fencing_redis--$(EXTVERSION).sql
+DATA += $(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing_redis--*--*.sql)))
+endif
 
 # The server's headers as system headers: -Wextra is for our code, not theirs.
 # (An -I for the same directory is ignored once there is an -isystem.)
@@ -86,9 +102,24 @@ $(OBJS) $(OBJS:.o=.bc): $(headers) | $(CURDIR)/src
 $(CURDIR)/src:
 	$(MKDIR_P) $@
 
-$(DATA_built): $(here)sql/fencing.sql $(here)fencing.control
+$(DATA_built): sql/%--$(EXTVERSION).sql: $(here)sql/%.sql $(here)fencing.control
 	$(MKDIR_P) $(dir $@)
 	cp $< $@
+
+ifeq ($(with_redis),yes)
+all: redis-all
+install: redis-install
+uninstall: redis-uninstall
+endif
+clean distclean: redis-clean
+
+.PHONY: redis-all redis-install redis-uninstall redis-clean
+redis-install: redis-all
+redis-all redis-install redis-uninstall redis-clean:
+	$(MKDIR_P) src/redis
+	$(MAKE) -C src/redis -f $(abspath $(here)src/redis/Makefile) \
+		PG_CONFIG=$(PG_CONFIG) HIREDIS_CFLAGS='$(HIREDIS_CFLAGS)' \
+		$(@:redis-%=%)
 
 else # no server to build for
 
@@ -100,7 +131,8 @@ all install uninstall installcheck:
 	@exit 1
 
 clean distclean:
-	rm -f fencing.so libfencing.a libfencing.pc src/*.o src/*.bc $(DATA_built)
+	rm -f fencing.so libfencing.a libfencing.pc src/*.o src/*.bc $(DATA_built) \
+		src/redis/*.so src/redis/*.a src/redis/*.pc src/redis/*.o src/redis/*.bc
 	rm -rf $(EXTRA_CLEAN)
 
 endif

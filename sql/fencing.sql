@@ -164,7 +164,7 @@ CREATE FUNCTION fencing.declaration(
 	OUT shadow boolean,
 	OUT columns name[])
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'fencing_declaration';
+AS 'MODULE_PATHNAME', 'fencing_read_declaration';
 
 COMMENT ON FUNCTION fencing.declaration(bytea) IS
 	'what the arguments of a guard trigger (pg_trigger.tgargs) say; NULLs if they cannot be read';

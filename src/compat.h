@@ -15,9 +15,11 @@
 
 #include "access/genam.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_foreign_server.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "storage/lock.h"
 #include "storage/lwlock.h"
 #include "storage/proc.h"
@@ -26,6 +28,7 @@
 #include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
 #if PG_VERSION_NUM >= 170000
@@ -249,5 +252,55 @@ fencing_register_tranche(int tranche, const char *name)
 		bool execute_once
 #define FENCING_RUN_ARGUMENTS queryDesc, direction, count, execute_once
 #endif
+
+/* ---------------------------------------------------------------------------
+ * For fencing_redis
+ * ---------------------------------------------------------------------------
+ */
+
+/* May the current user use this foreign server? */
+static inline AclResult
+fencing_server_usage(Oid serverid)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(ForeignServerRelationId, serverid, GetUserId(),
+						   ACL_USAGE);
+#else
+	return pg_foreign_server_aclcheck(serverid, GetUserId(), ACL_USAGE);
+#endif
+}
+
+/* Type of the second parameter of a syscache callback. */
+#if PG_VERSION_NUM >= 190000
+#define FENCING_CACHE_ID SysCacheIdentifier
+#else
+#define FENCING_CACHE_ID int
+#endif
+
+/* A set of events to wait for that no resource owner frees. */
+static inline WaitEventSet *
+fencing_redis_create_wait_set(int nevents)
+{
+#if PG_VERSION_NUM >= 170000
+	return CreateWaitEventSet(NULL, nevents);
+#else
+	return CreateWaitEventSet(TopMemoryContext, nevents);
+#endif
+}
+
+/* What pg_stat_activity shows while Redis is waited for. */
+static inline uint32
+fencing_redis_wait_event(void)
+{
+#if PG_VERSION_NUM >= 170000
+	static uint32 wait_event = 0;
+
+	if (wait_event == 0)
+		wait_event = WaitEventExtensionNew("FencingRedis");
+	return wait_event;
+#else
+	return PG_WAIT_EXTENSION;
+#endif
+}
 
 #endif /* FENCING_COMPAT_H */

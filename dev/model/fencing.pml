@@ -27,8 +27,8 @@
 #ifndef RESOURCES
 #define RESOURCES 2
 #endif
-#ifndef ENDS		/* of leases, before their time is over */
-#define ENDS 2
+#ifndef ENDS		/* of leases, before their holders are through */
+#define ENDS 1
 #endif
 #ifndef FLUSHES		/* of the lock server */
 #define FLUSHES 1
@@ -45,7 +45,6 @@
 
 /* What PostgreSQL holds, committed. */
 byte sequence = 0;		/* last token handed out; never rolled back */
-byte replicated = 0;		/* ... as the standby knows it */
 byte timeline = 0;
 byte mark[RESOURCES];
 
@@ -83,31 +82,33 @@ inline next_token(above)
 inline transaction(r, token, is_write)
 {
 	/* the look that decides which lock is needed */
-	seen = mark[r];
-	if
-	:: token < seen -> goto over	/* stale */
-	:: token >= seen
-	fi;
-	raises = token > seen;
+	atomic {
+		seen = mark[r];
+		if
+		:: token < seen -> goto over		/* stale */
+		:: else
+		fi;
+		raises = token > seen
+	}
 #ifndef NO_LOCK
-	if
-	:: raises -> atomic { !exclusive[r] && shared[r] == 0 -> exclusive[r] = true }
-	:: else -> atomic { !exclusive[r] -> shared[r]++ }
-	fi;
+	/* the wait for it, and the comparison that counts */
+	atomic {
+		if
+		:: raises && !exclusive[r] && shared[r] == 0 -> exclusive[r] = true
+		:: !raises && !exclusive[r] -> shared[r]++
+		fi;
 #ifndef NO_RECHECK
-	/* the comparison that counts */
-	if
-	:: token < mark[r] ->
-		atomic {
+		if
+		:: token < mark[r] ->			/* stale */
 			if
 			:: raises -> exclusive[r] = false
 			:: else -> shared[r]--
-			fi
-		}
-		goto over		/* stale */
-	:: else
-	fi;
+			fi;
+			goto over
+		:: else
+		fi
 #endif
+	}
 #endif
 	if
 	:: true ->			/* commit: all of it at once */
@@ -138,22 +139,32 @@ inline transaction(r, token, is_write)
 		}
 #endif
 		goto over
-	fi
+	fi;
+	seen = 0;
+	raises = false
 }
 
-proctype Worker()
+proctype Worker(byte n)
 {
 	byte r, token, seen, number;
 	bool raises;
 
+	/*
+	 * Workers are alike, and so are resources: all on one, or two and the
+	 * rest, are all the ways there are to share three workers among two.
+	 */
 	if
 	:: r = 0
 #if RESOURCES > 1
-	:: r = 1
+	:: n > 1 -> r = 1
 #endif
 	fi;
 
-	/* the lease and the counter, in one step of the lock server ... */
+	/*
+	 * The lease and the counter, in one step of the lock server.  (A worker
+	 * may wait here for ever, when no more leases end in this model.)
+	 */
+end_wait:
 	atomic {
 		lease[r] == 0 ->
 		counter[r] = counter[r] + 1;
@@ -168,6 +179,7 @@ proctype Worker()
 		next_token(number);
 		token = sequence;
 #endif
+		number = 0;		/* (forgotten, to have fewer states) */
 		assert(token > handed_out[r]);
 		handed_out[r] = token;
 		if
@@ -186,10 +198,14 @@ proctype Worker()
 
 over:
 	atomic {
+		seen = 0;
+		raises = false;
 		if
 		:: lease[r] == token -> lease[r] = 0
 		:: true			/* crashed, or the release was lost */
 		fi;
+		r = 0;
+		token = 0;
 		working--
 	}
 }
@@ -199,6 +215,7 @@ proctype Clock()
 {
 	byte ends = 0;
 
+end_clock:
 	do
 	:: atomic { ends < ENDS && lease[0] != 0 -> lease[0] = 0; ends++ }
 #if RESOURCES > 1
@@ -212,6 +229,7 @@ proctype Faults()
 {
 	byte flushes = 0, failovers = 0;
 
+end_faults:
 	do
 	:: atomic {			/* the lock server begins empty */
 		flushes < FLUSHES ->
@@ -223,13 +241,12 @@ proctype Faults()
 #endif
 		flushes++
 	   }
-	:: atomic {			/* the standby hears of the sequence */
-		replicated != sequence && failovers < FAILOVERS ->
-		replicated = sequence
-	   }
-	:: atomic {			/* and is promoted, without the last values */
+	:: atomic {			/* a standby is promoted that knows some of it */
 		failovers < FAILOVERS && NO_TRANSACTION ->
-		sequence = replicated;
+		do
+		:: sequence > 0 -> sequence--
+		:: break
+		od;
 		timeline++;
 		failovers++
 	   }
@@ -242,7 +259,7 @@ init {
 
 	atomic {
 		do
-		:: i < WORKERS -> run Worker(); i++
+		:: i < WORKERS -> run Worker(i); i++
 		:: else -> break
 		od;
 		run Clock();

@@ -215,8 +215,9 @@ mirror_postgres()
 
 	# An installed fencing is not the one to be tried, and must not be
 	# written through its links.
-	rm -rf "$mirror$sharedir"/extension/fencing{.control,--*} \
-		"$mirror$pkglibdir"/fencing.so "$mirror$pkglibdir"/bitcode/fencing{,.*}
+	rm -rf "$mirror$sharedir"/extension/fencing{,_redis}{.control,--*} \
+		"$mirror$pkglibdir"/fencing{,_redis}.so \
+		"$mirror$pkglibdir"/bitcode/fencing{,_redis}{,.*}
 
 	# pgTAP is SQL: the packaged one serves a server of one's own build.
 	dir=/usr/share/postgresql/$pg_major/extension
