@@ -69,9 +69,10 @@ main(int argc, char **argv)
 	begun = now();
 	for (int i = 0; i < count; i++)
 	{
-		redisReply *reply = redisCommand(
-			redis, "EVALSHA %s 2 lock:p%d fence:p%d %s 30000", acquire,
-			i % RESOURCES, i % RESOURCES, "0123456789abcdef0123456789abcdef");
+		redisReply *reply =
+			redisCommand(redis, "EVALSHA %s 2 lock:p%d fence:p%d %s 30000",
+						 acquire, i % RESOURCES, i % RESOURCES,
+						 "0123456789abcdef0123456789abcdef");
 		char token[32];
 
 		if (reply == NULL || reply->type != REDIS_REPLY_ARRAY ||
