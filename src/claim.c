@@ -11,11 +11,14 @@
 #include "miscadmin.h"
 #include "utils/builtins.h"
 
+#include "claim.h"
 #include "commit.h"
+#include "deadline.h"
+#include "logline.h"
 #include "mark.h"
 #include "refuse.h"
+#include "stats.h"
 #include "store.h"
-#include "tokens.h"
 
 FENCING_FUNCTION(fencing_claim_one);
 FENCING_FUNCTION(fencing_claim_many);
@@ -37,32 +40,45 @@ fencing_claim_many(PG_FUNCTION_ARGS)
 	return claim(fcinfo, true);
 }
 
-/*
- * Presents the tokens and raises the marks, in the order of the names, so that
- * two claims of the same resources do not wait for each other in a circle.
- */
 static Datum
 claim(FunctionCallInfo fcinfo, bool arrays)
 {
-	static const Rule plain_rule = {0};
 	int count;
 	TokenArg *args = fencing_token_args(fcinfo, arrays, &count);
 
 	PreventCommandIfReadOnly("fencing.claim()");
 	PreventCommandDuringRecovery("fencing.claim()");
 
+	/* after the marks, which may have had to wait */
+	fencing_claim_tokens(args, count);
+	fencing_deadline_arg(fcinfo, 2);
+	PG_RETURN_VOID();
+}
+
+/*
+ * In the order of the names, so that two claims of the same resources do not
+ * wait for each other in a circle.
+ */
+void
+fencing_claim_tokens(const TokenArg *args, int count)
+{
+	static const Rule plain_rule = {0};
+	StatCounter *counter = fencing_stat_counter(STAT_CLAIMS);
+
 	for (int i = 0; i < count; i++)
 	{
 		Refusal refusal = {0};
 
 		refusal.resource = args[i].name.data;
+		refusal.mark_stored = true;
+		refusal.counter = counter;
 		if (fencing_mark_accept(&args[i].name, args[i].token, &plain_rule,
 								&refusal) == VERDICT_REFUSED)
 			fencing_refuse(&refusal);
+		fencing_stat_accept(counter);
 	}
 	fencing_commit_carried |= count > 0;
-	fencing_present(args, count, fcinfo, 2);
-	PG_RETURN_VOID();
+	fencing_present(args, count);
 }
 
 /*
@@ -79,6 +95,7 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 	int64 mark;
 	char *reason;
 	bool own;
+	StringInfoData line;
 
 	fencing_resource_from_arg(PG_ARGISNULL(0) ? (Datum) 0 : PG_GETARG_DATUM(0),
 							  PG_ARGISNULL(0), "resource", &name);
@@ -126,11 +143,12 @@ fencing_set_mark(PG_FUNCTION_ARGS)
 	fencing_store_close(&store);
 	fencing_checked_forget(&name);
 
-	ereport(LOG,
-			(errmsg("mark of resource \"%s\" set from " INT64_FORMAT
-					" to " INT64_FORMAT " by role \"%s\"",
-					name.data, mark, token,
-					GetUserNameFromId(GetSessionUserId(), false)),
-			 errdetail("Reason: %s", reason)));
+	fencing_log_begin(&line, "set_mark");
+	fencing_log_text(&line, "resource", name.data);
+	fencing_log_number(&line, "token", token);
+	fencing_log_number(&line, "mark", mark);
+	fencing_log_who(&line);
+	fencing_log_text(&line, "reason", reason);
+	fencing_log_write(&line, 0);
 	PG_RETURN_INT64(mark);
 }

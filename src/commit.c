@@ -34,9 +34,11 @@
 
 #include "commit.h"
 #include "deadline.h"
+#include "logline.h"
 #include "mark.h"
 #include "refuse.h"
 #include "rowmove.h"
+#include "stats.h"
 #include "tokens.h"
 
 /* A row that took another resource's name. */
@@ -48,6 +50,7 @@ typedef struct PendingRecheck
 	int64 token; /* 0: none */
 	bool strict;
 	bool shadow;
+	StatCounter *counter;
 	int len;
 	char name[FLEXIBLE_ARRAY_MEMBER];
 } PendingRecheck;
@@ -83,18 +86,20 @@ fencing_commit_note_stale(void)
 void
 fencing_commit_note_off(Relation rel)
 {
+	StringInfoData line;
+
 	if (off_noted)
 		return;
 	off_noted = true;
-	ereport(LOG,
-			(errmsg("fencing.enforcement is off: role \"%s\" writes to fenced table \"%s\" unguarded",
-					GetUserNameFromId(GetUserId(), false),
-					RelationGetRelationName(rel))));
+	fencing_log_begin(&line, "off");
+	fencing_log_table(&line, rel);
+	fencing_log_who(&line);
+	fencing_log_write(&line, 0);
 }
 
 void
 fencing_commit_recheck(Relation rel, const ResourceName *name, int64 token,
-					   bool strict, bool shadow)
+					   bool strict, bool shadow, StatCounter *counter)
 {
 	PendingRecheck *pending;
 
@@ -106,6 +111,7 @@ fencing_commit_recheck(Relation rel, const ResourceName *name, int64 token,
 	pending->token = token;
 	pending->strict = strict;
 	pending->shadow = shadow;
+	pending->counter = counter;
 	pending->len = name->len;
 	memcpy(pending->name, name->data, name->len + 1);
 	slist_push_head(&rechecks, &pending->node);
@@ -113,7 +119,7 @@ fencing_commit_recheck(Relation rel, const ResourceName *name, int64 token,
 
 void
 fencing_recheck(Relation rel, const ResourceName *name, int64 token,
-				bool strict, bool shadow)
+				bool strict, bool shadow, StatCounter *counter)
 {
 	Refusal refusal = {0};
 	bool own;
@@ -121,9 +127,10 @@ fencing_recheck(Relation rel, const ResourceName *name, int64 token,
 
 	/*
 	 * A mark that this transaction wrote is the tombstone of the very row: it
-	 * was deleted or renamed again, and checked then.
+	 * was deleted or renamed again, and checked then.  Without a mark there is
+	 * nothing to compare with, however strict the fence.
 	 */
-	if (own || token > mark || (token == mark && !strict))
+	if (own || mark == 0 || token > mark || (token == mark && !strict))
 		return;
 	refusal.kind = token == 0 ? REFUSAL_MISSING
 		: token == mark		  ? REFUSAL_STALE_EQUAL
@@ -132,8 +139,11 @@ fencing_recheck(Relation rel, const ResourceName *name, int64 token,
 	refusal.resource = name->data;
 	refusal.token = token;
 	refusal.mark = mark;
+	refusal.mark_stored = true;
+	refusal.counter = counter;
 	if (!shadow)
 		fencing_refuse(&refusal);
+	fencing_stat_not_accepted(counter);
 	fencing_refuse_in_shadow(&refusal);
 }
 
@@ -159,11 +169,9 @@ before_commit(void)
 		name.len = pending->len;
 		memcpy(name.data, pending->name, pending->len + 1);
 		fencing_recheck(rel, &name, pending->token, pending->strict,
-						pending->shadow);
+						pending->shadow, pending->counter);
 		relation_close(rel, AccessShareLock);
 	}
-
-	fencing_refuse_log_rest();
 
 	/* last, so that the time the checks took counts too */
 	if (fencing_deadline != DT_NOEND &&
@@ -195,7 +203,7 @@ xact_callback(XactEvent event, void *arg)
 			slist_init(&rechecks); /* the memory goes with its context */
 			fencing_checked_end_of_transaction();
 			fencing_rowmove_forget();
-			fencing_refuse_end_of_transaction();
+			fencing_stat_end_of_transaction(event != XACT_EVENT_ABORT);
 			break;
 		default:
 			break; /* parallel workers neither write nor claim */
@@ -208,6 +216,8 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 {
 	slist_mutable_iter iter;
 
+	if (event == SUBXACT_EVENT_START_SUB)
+		fencing_stat_begin_subtransaction();
 	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
 		return;
 	slist_foreach_modify(iter, &rechecks)
@@ -227,4 +237,5 @@ subxact_callback(SubXactEvent event, SubTransactionId mySubid,
 		fencing_rowmove_forget();
 	fencing_checked_end_of_subtransaction(mySubid, parentSubid,
 										  event == SUBXACT_EVENT_COMMIT_SUB);
+	fencing_stat_end_of_subtransaction(event == SUBXACT_EVENT_COMMIT_SUB);
 }

@@ -11,6 +11,7 @@
 #include "utils/rel.h"
 
 #include "resource.h"
+#include "stats.h"
 
 /*
  * Has this transaction carried a token (in a column, or by a claim)?  Set by
@@ -27,14 +28,16 @@ extern void fencing_commit_note_stale(void);
  * the mark before the commit.  Copies the name into TopTransactionContext.
  */
 extern void fencing_commit_recheck(Relation rel, const ResourceName *name,
-								   int64 token, bool strict, bool shadow);
+								   int64 token, bool strict, bool shadow,
+								   StatCounter *counter);
 
 /*
  * The same comparison, now: raises (or in shadow logs) a refusal if another
  * transaction left a mark that the token does not stand against.
  */
 extern void fencing_recheck(Relation rel, const ResourceName *name,
-							int64 token, bool strict, bool shadow);
+							int64 token, bool strict, bool shadow,
+							StatCounter *counter);
 
 /* Writes use of fencing.enforcement = off into the log, once a transaction. */
 extern void fencing_commit_note_off(Relation rel);

@@ -21,6 +21,7 @@
 #include "miscadmin.h"
 #include "storage/latch.h"
 #include "storage/lock.h"
+#include "storage/lwlock.h"
 #include "storage/proc.h"
 #include "storage/procarray.h"
 #include "storage/sinvaladt.h"
@@ -30,6 +31,9 @@
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/dsm_registry.h"
+#endif
 
 #if PG_VERSION_NUM < 150000
 #error "fencing needs PostgreSQL 15 or later"
@@ -184,6 +188,56 @@ fencing_insert_speculative_entries(ResultRelInfo *target, TupleTableSlot *slot,
 #else
 	list_free(ExecInsertIndexTuples(target, slot, estate, false, true,
 									conflict, NIL));
+#endif
+}
+
+/*
+ * Can a session make shared memory that others find by name?  The segment is
+ * mapped for the rest of the session; init is called by whoever makes it.
+ * Raises an error if there is no memory.
+ */
+#define FENCING_NAMED_SEGMENTS (PG_VERSION_NUM >= 170000)
+
+#if PG_VERSION_NUM >= 190000
+static inline void
+fencing_call_init(void *ptr, void *arg)
+{
+	(*(void (**)(void *)) arg)(ptr);
+}
+#endif
+
+static inline void *
+fencing_named_segment(const char *name, Size size, void (*init)(void *))
+{
+#if PG_VERSION_NUM >= 190000
+	bool found;
+
+	return GetNamedDSMSegment(name, size, fencing_call_init, &found, &init);
+#elif PG_VERSION_NUM >= 170000
+	bool found;
+
+	return GetNamedDSMSegment(name, size, init, &found);
+#else
+	return NULL;
+#endif
+}
+
+/* A new kind of LWLock, and its name for the sessions that did not make it. */
+static inline int
+fencing_new_tranche(const char *name)
+{
+#if PG_VERSION_NUM >= 190000
+	return LWLockNewTrancheId(name);
+#else
+	return LWLockNewTrancheId();
+#endif
+}
+
+static inline void
+fencing_register_tranche(int tranche, const char *name)
+{
+#if PG_VERSION_NUM < 190000
+	LWLockRegisterTranche(tranche, name);
 #endif
 }
 

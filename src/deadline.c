@@ -28,6 +28,13 @@ static void assign_deadline(const char *newval, void *extra);
 static bool parse_moment(const char *text, TimestampTz *moment);
 
 void
+fencing_deadline_arg(FunctionCallInfo fcinfo, int argno)
+{
+	if (!PG_ARGISNULL(argno))
+		fencing_deadline_lower(PG_GETARG_TIMESTAMPTZ(argno));
+}
+
+void
 fencing_deadline_init(void)
 {
 	DefineCustomStringVariable("fencing.deadline",

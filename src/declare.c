@@ -35,6 +35,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -209,39 +210,40 @@ fencing_unfence(PG_FUNCTION_ARGS)
 }
 
 /*
- * fencing.declaration(trigger oid): what the arguments of a guard trigger say,
- * for the view; NULL for a trigger whose arguments cannot be read.
+ * fencing.declaration(arguments): what the arguments of a guard trigger say, as
+ * pg_trigger.tgargs has them; NULLs if they cannot be read.  It looks at no
+ * table and takes no lock, so that a view of all fences does not wait for one.
  */
 Datum
 fencing_declaration(PG_FUNCTION_ARGS)
 {
-	Oid oid = PG_GETARG_OID(0);
+	bytea *arguments = PG_GETARG_BYTEA_PP(0);
+	const char *at = VARDATA_ANY(arguments);
+	const char *end = at + VARSIZE_ANY_EXHDR(arguments);
+	char **args = palloc((end - at + 1) * sizeof(char *));
+	int nargs = 0;
 	TupleDesc desc;
-	Datum values[10];
-	bool nulls[10] = {false};
-	Relation rel;
+	Datum values[11];
+	bool nulls[11] = {false};
 	Declaration decl;
-	const Trigger *trigger = NULL;
-	HeapTuple row;
-	Oid relid;
+	ResourceTemplate tmpl;
+	ArrayBuildState *columns = NULL;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	Assert(desc->natts == lengthof(values));
 
-	relid = PG_GETARG_OID(1);
-	rel = try_relation_open(relid, AccessShareLock);
-	if (rel == NULL)
-		PG_RETURN_NULL();
-	for (int i = 0; rel->trigdesc && i < rel->trigdesc->numtriggers; i++)
-		if (rel->trigdesc->triggers[i].tgoid == oid)
-			trigger = &rel->trigdesc->triggers[i];
-	if (trigger == NULL ||
-		fencing_declaration_read(trigger->tgnargs, trigger->tgargs, &decl))
+	/* each argument ends with a zero byte */
+	while (at < end)
 	{
-		relation_close(rel, AccessShareLock);
-		PG_RETURN_NULL();
+		size_t len = strnlen(at, end - at);
+
+		args[nargs++] = pnstrdup(at, len);
+		at += len + 1;
 	}
+	if (fencing_declaration_read(nargs, args, &decl) ||
+		fencing_template_parse(decl.resource, &tmpl))
+		PG_RETURN_NULL();
 
 	values[0] = CStringGetTextDatum(decl.resource);
 	values[1] = CStringGetTextDatum(decl.mark == MARK_ROW ? "row"
@@ -259,9 +261,18 @@ fencing_declaration(PG_FUNCTION_ARGS)
 														  : "any");
 	values[8] = BoolGetDatum(decl.tombstones);
 	values[9] = BoolGetDatum(decl.shadow);
-	row = heap_form_tuple(BlessTupleDesc(desc), values, nulls);
-	relation_close(rel, AccessShareLock);
-	PG_RETURN_DATUM(HeapTupleGetDatum(row));
+	for (int i = 0; i < tmpl.nparts; i++)
+		if (tmpl.parts[i].column)
+			columns = accumArrayResult(columns,
+									   DirectFunctionCall1(namein,
+														   CStringGetDatum(
+															   tmpl.parts[i]
+																   .column)),
+									   false, NAMEOID, CurrentMemoryContext);
+	values[10] = columns ? makeArrayResult(columns, CurrentMemoryContext)
+						 : PointerGetDatum(construct_empty_array(NAMEOID));
+	PG_RETURN_DATUM(HeapTupleGetDatum(
+		heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
 }
 
 /* ----------

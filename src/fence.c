@@ -234,6 +234,7 @@ build(Relation rel, const Trigger *trigger)
 										  decl->resource),
 								 "Create the unique key again, or declare the fence with mark => 'resource'.");
 	}
+	fence->counter = fencing_stat_counter(fencing_fence_relid(rel, trigger));
 	fence->partition = rel->rd_rel->relispartition;
 	fence->may_leave = fence->partition && !root_is_fenced(rel);
 
@@ -263,6 +264,33 @@ root_is_fenced(Relation rel)
 	fenced = fencing_guard_trigger(root) != NULL;
 	table_close(root, AccessShareLock);
 	return fenced;
+}
+
+Oid
+fencing_fence_relid(Relation rel, const Trigger *guard)
+{
+	Oid relid = RelationGetRelid(rel);
+	List *ancestors;
+	ListCell *lc;
+	bool found = false;
+
+	if (!guard->tgisclone)
+		return relid;
+	ancestors = get_partition_ancestors(relid);
+	foreach(lc, ancestors)
+	{
+		Relation ancestor = table_open(lfirst_oid(lc), AccessShareLock);
+		const Trigger *trigger = fencing_guard_trigger(ancestor);
+
+		found = trigger && !trigger->tgisclone;
+		if (found)
+			relid = lfirst_oid(lc);
+		table_close(ancestor, AccessShareLock);
+		if (found)
+			break;
+	}
+	list_free(ancestors);
+	return relid;
 }
 
 const char *

@@ -13,6 +13,7 @@
 
 #include "mark.h"
 #include "resource.h"
+#include "stats.h"
 
 typedef enum MarkKind
 {
@@ -38,6 +39,7 @@ typedef struct Fence
 {
 	Declaration decl;
 	ResourceTemplate tmpl;
+	StatCounter *counter;	 /* of the table that was declared fenced */
 	AttrNumber token_attnum; /* row marks */
 	bool partition;			 /* the relation is a partition */
 	bool may_leave;			 /* ... of a table that is not all fenced */
@@ -78,6 +80,9 @@ extern Fence *fencing_fence_get(Relation rel, const Trigger *trigger);
  * that it may be renamed.
  */
 extern const Trigger *fencing_guard_trigger(Relation rel);
+
+/* The table that a relation's fence was declared on: itself, or one above. */
+extern Oid fencing_fence_relid(Relation rel, const Trigger *guard);
 
 /* Does a unique key of the relation lie within the template's columns? */
 extern bool fencing_template_holds_key(const ResourceTemplate *tmpl,

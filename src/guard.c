@@ -25,7 +25,8 @@
  * to be fetched again is felt.
  *
  * What goes wrong with a token is a Refusal.  settle() decides what becomes of
- * it: an error, an omitted row (skip), or a line in the log (shadow).
+ * it: an error, an omitted row (skip), or a line in the log (shadow).  A write
+ * that nothing was settled about is counted as accepted.
  *
  *-------------------------------------------------------------------------
  */
@@ -42,6 +43,7 @@
 #include "refuse.h"
 #include "rowmove.h"
 #include "statement.h"
+#include "stats.h"
 #include "store.h"
 #include "tokens.h"
 
@@ -53,6 +55,7 @@ typedef struct Write
 	Relation rel;
 	TupleDesc desc;
 	bool shadow;		   /* of the fence or of fencing.enforcement */
+	bool counted;		   /* not as an accepted one */
 	ResourceName name;	   /* made only where it is needed */
 	ResourceName new_name; /* of a row that changes its name */
 	Refusal refusal;
@@ -118,14 +121,19 @@ fencing_guard(PG_FUNCTION_ARGS)
 	write.fence = fencing_fence_get(write.rel, trigdata->tg_trigger);
 	write.shadow = write.fence->decl.shadow ||
 		fencing_enforcement == ENFORCEMENT_SHADOW;
+	write.counted = false;
 
 	if (write.fence->decl.mark == MARK_RESOURCE)
-		return PointerGetDatum(guard_resource(&write, result));
-	if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
-		return PointerGetDatum(guard_row_update(&write));
-	if (TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
-		return PointerGetDatum(guard_row_insert(&write));
-	return PointerGetDatum(guard_row_delete(&write));
+		result = guard_resource(&write, result);
+	else if (TRIGGER_FIRED_BY_UPDATE(trigdata->tg_event))
+		result = guard_row_update(&write);
+	else if (TRIGGER_FIRED_BY_INSERT(trigdata->tg_event))
+		result = guard_row_insert(&write);
+	else
+		result = guard_row_delete(&write);
+	if (likely(!write.counted))
+		fencing_stat_accept(write.fence->counter);
+	return PointerGetDatum(result);
 }
 
 /* ----------
@@ -160,7 +168,10 @@ guard_row_insert(Write *write)
 	}
 	if (fence->partition &&
 		fencing_rowmove_is_insert(write->trigdata, &write->name, token))
+	{
+		write->counted = true; /* with the UPDATE that moves the row */
 		return column == token ? row : stamp(write, row, token);
+	}
 	if (fence->decl.tombstones)
 		mark = fencing_mark_read(&write->name, &own);
 
@@ -320,7 +331,8 @@ guard_row_key_update(Write *write, HeapTuple result, int64 token,
 		if (token > 0)
 			fencing_mark_bury(&write->name, token);
 		fencing_commit_recheck(write->rel, new_name, new_token,
-							   fence->decl.rule.strict, write->shadow);
+							   fence->decl.rule.strict, write->shadow,
+							   fence->counter);
 	}
 	if (fence->partition)
 		fencing_rowmove_begin(write->trigdata, new_name, new_token,
@@ -340,8 +352,10 @@ guard_row_delete(Write *write)
 	bool named = false;
 	bool buried = false;
 
-	if (!fence->partition ||
-		!fencing_rowmove_is_delete(write->trigdata, &token, &buried))
+	if (fence->partition &&
+		fencing_rowmove_is_delete(write->trigdata, &token, &buried))
+		write->counted = true; /* with the UPDATE that moves the row */
+	else
 	{
 		token = presented_for(write, old, &named);
 		if (token == 0)
@@ -411,7 +425,9 @@ guard_resource_name(Write *write, const ResourceName *name)
 	token = fencing_token_for(name->data, name->len);
 	if (likely(token != 0))
 	{
-		/* a refusal inside needs these two */
+		/* a refusal inside needs these */
+		write->refusal.counter = write->fence->counter;
+		write->refusal.mark_stored = true;
 		write->refusal.rel = write->rel;
 		write->refusal.resource = name->data;
 		write->refusal.column = NULL;
@@ -471,6 +487,15 @@ settle(Write *write, const ResourceName *name)
 	refusal->accept_column = decl->accept_column &&
 		!TRIGGER_FIRED_BY_DELETE(write->trigdata->tg_event);
 
+	/* all but that of a row that is there already, under its own name */
+	refusal->mark_stored = decl->mark == MARK_RESOURCE ||
+		TRIGGER_FIRED_BY_INSERT(write->trigdata->tg_event) ||
+		name == &write->new_name;
+
+	/* a row that changes its name can be refused for both */
+	refusal->counter = write->counted ? NULL : write->fence->counter;
+	write->counted = true;
+
 	if (write->shadow)
 	{
 		fencing_refuse_in_shadow(refusal);
@@ -480,7 +505,10 @@ settle(Write *write, const ResourceName *name)
 		(refusal->kind == REFUSAL_STALE ||
 		 refusal->kind == REFUSAL_STALE_EQUAL) &&
 		fencing_trigger_depth() <= 1)
+	{
+		fencing_refuse_by_skip(refusal);
 		return OUTCOME_SKIP;
+	}
 	fencing_refuse(refusal);
 }
 
@@ -653,7 +681,8 @@ fencing_guard_recheck(PG_FUNCTION_ARGS)
 	fencing_recheck(write.rel, &write.name, token,
 					write.fence->decl.rule.strict,
 					write.fence->decl.shadow ||
-						fencing_enforcement == ENFORCEMENT_SHADOW);
+						fencing_enforcement == ENFORCEMENT_SHADOW,
+					write.fence->counter);
 	return PointerGetDatum(NULL);
 }
 
@@ -662,6 +691,7 @@ fencing_guard_truncate(PG_FUNCTION_ARGS)
 {
 	TriggerData *trigdata = (TriggerData *) fcinfo->context;
 	const Trigger *guard;
+	StatCounter *counter;
 
 	if (!CALLED_AS_TRIGGER(fcinfo) ||
 		!TRIGGER_FIRED_BY_TRUNCATE(trigdata->tg_event))
@@ -672,12 +702,14 @@ fencing_guard_truncate(PG_FUNCTION_ARGS)
 	if (guard == NULL)
 		return PointerGetDatum(NULL);
 
+	counter = fencing_stat_counter(
+		fencing_fence_relid(trigdata->tg_relation, guard));
 	if (fencing_enforcement == ENFORCEMENT_OFF)
 		fencing_commit_note_off(trigdata->tg_relation);
 	else if (fencing_enforcement == ENFORCEMENT_SHADOW ||
 			 fencing_fence_get(trigdata->tg_relation, guard)->decl.shadow)
-		fencing_truncate_in_shadow(trigdata->tg_relation);
+		fencing_truncate_in_shadow(trigdata->tg_relation, counter);
 	else
-		fencing_refuse_truncate(trigdata->tg_relation);
+		fencing_refuse_truncate(trigdata->tg_relation, counter);
 	return PointerGetDatum(NULL);
 }

@@ -58,7 +58,7 @@ FENCING_FUNCTION(fencing_next_token_above);
 static Datum next_token(FunctionCallInfo fcinfo, int64 above);
 static int64 sequence_next(const char *resource, int64 above);
 static void move_sequence(Oid seqid, int64 value);
-static void flush_sequence(Oid seqid);
+static void flush_sequence(void);
 
 bool
 fencing_issuer_reached(int64 token, int64 *last)
@@ -90,8 +90,20 @@ fencing_issue_token(const ResourceName *name, int64 last)
 	int64 mark = fencing_mark_read(name, &own);
 	int64 token = sequence_next(name->data, Max(last, mark));
 
+	flush_sequence();
+
 	/* the client acts on the commit, so it has to be durable */
 	ForceSyncCommit();
+	return token;
+}
+
+int64
+fencing_issue_command_token(const char *command, int64 last, bool durable)
+{
+	int64 token = sequence_next(command, last);
+
+	if (durable)
+		flush_sequence();
 	return token;
 }
 
@@ -175,7 +187,6 @@ sequence_next(const char *resource, int64 above)
 	token = nextval_internal(seqid, false);
 
 	UnlockDatabaseObject(RelationRelationId, seqid, 0, ExclusiveLock);
-	flush_sequence(seqid);
 	return token;
 }
 
@@ -204,9 +215,10 @@ move_sequence(Oid seqid, int64 value)
  * the record in question may be another transaction's; the page knows it.
  */
 static void
-flush_sequence(Oid seqid)
+flush_sequence(void)
 {
-	Relation sequence = relation_open(seqid, AccessShareLock);
+	Relation sequence = relation_open(fencing_relation_oid(ISSUER_SEQUENCE),
+									  AccessShareLock);
 	Buffer buffer = ReadBuffer(sequence, 0);
 	XLogRecPtr lsn;
 

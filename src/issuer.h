@@ -27,4 +27,13 @@ extern bool fencing_issuer_reached(int64 token, int64 *last);
  */
 extern int64 fencing_issue_token(const ResourceName *name, int64 last);
 
+/*
+ * The same for a command: there is no mark to look at, no row to write, and
+ * nobody waits for a synchronous commit.  The caller keeps others from taking
+ * one for the same command.  What is not "durable" may be handed out again
+ * after a crash that took back the transaction as well.
+ */
+extern int64 fencing_issue_command_token(const char *command, int64 last,
+										 bool durable);
+
 #endif /* FENCING_ISSUER_H */

@@ -43,7 +43,6 @@
 #include "common/hashfn.h"
 #include "funcapi.h"
 #include "miscadmin.h"
-#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
@@ -53,6 +52,7 @@
 #include "mark.h"
 #include "queue.h"
 #include "refuse.h"
+#include "stats.h"
 #include "store.h"
 #include "tokens.h"
 
@@ -188,6 +188,7 @@ fencing_renew(PG_FUNCTION_ARGS)
 	fencing_store_close(&store);
 	if (held)
 		return lease_datum(fcinfo, &name, &lease);
+	fencing_stat_lease(LEASE_LOST, 0);
 	fencing_lease_not_held(name.data, token, lease.token, lease.expires_at);
 	PG_RETURN_NULL();
 }
@@ -222,8 +223,11 @@ fencing_release(PG_FUNCTION_ARGS)
 	}
 	fencing_store_close(&store);
 	if (!held)
+	{
+		fencing_stat_lease(LEASE_LOST, 0);
 		fencing_lease_not_held(name.data, token, lease.token,
 							   lease.expires_at);
+	}
 	PG_RETURN_BOOL(held);
 }
 
@@ -384,6 +388,8 @@ acquire(const Request *request, int64 wait, Lease *lease, WaitLimit *limit)
 	}
 	fencing_queue_leave(&queue);
 	fencing_store_close(&store);
+	fencing_stat_lease(granted ? LEASE_ACQUIRED : LEASE_BUSY,
+					   (uint64) fencing_queue_waited(&queue));
 	return granted;
 }
 
@@ -421,6 +427,8 @@ attempt(Store *store, const Request *request, bool may_take, Lease *lease,
 		return ATTEMPT_FREE;
 	if (!fencing_store_lock_peeked(store, &locked))
 		return locked ? ATTEMPT_LOCKED : ATTEMPT_AGAIN;
+	if (lease->token != 0)
+		fencing_stat_lease(LEASE_EXPIRED, 0);
 	last = DatumGetInt64(fencing_store_value(store, STORE_ATT_TOKEN, &isnull));
 	lease->token = fencing_issue_token(&request->name, last);
 	write_lease(store, request, lease, true, false);
@@ -511,14 +519,8 @@ lock_held(Store *store, const ResourceName *name, int64 token, Lease *lease)
 		*lease = (Lease){0};
 		if (!fencing_store_peek(store, name->data, name->len, &in_flight))
 			return false;
-		if (in_flight.speculative != 0)
-			SpeculativeInsertionWait(in_flight.xid, in_flight.speculative);
-		else if (TransactionIdIsValid(in_flight.xid))
-		{
-			ItemPointerData tid = store->tid;
-
-			XactLockTableWait(in_flight.xid, store->rel, &tid, XLTW_Lock);
-		}
+		if (TransactionIdIsValid(in_flight.xid))
+			fencing_store_wait(store, &in_flight);
 		else
 		{
 			lease_of_row(store, lease);

@@ -140,12 +140,7 @@ static bool
 wait_for_transaction(Queue *queue, const Store *store,
 					 const InFlight *in_flight)
 {
-	ItemPointerData tid = store->tid;
-
-	if (in_flight->speculative != 0)
-		SpeculativeInsertionWait(in_flight->xid, in_flight->speculative);
-	else
-		XactLockTableWait(in_flight->xid, store->rel, &tid, XLTW_Lock);
+	fencing_store_wait(store, in_flight);
 	return true;
 }
 

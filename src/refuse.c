@@ -8,6 +8,9 @@
  * (DETAIL: resource, token, mark), and the way out (HINT).  Clients match on
  * the SQLSTATE; the wording may be improved without a new one.
  *
+ * Before it is raised, a refusal is counted and remembered where its rollback
+ * does not reach.
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -18,64 +21,176 @@
 
 #include "commit.h"
 #include "fencing.h"
+#include "logline.h"
+#include "recent.h"
 #include "refuse.h"
+#include "shmem.h"
+#include "store.h"
 
-/* Lines that one transaction may write into the log in shadow mode. */
-#define SHADOW_LINES 20
+/* A kind of refusal, for everything but the words of its error. */
+typedef struct KindOfRefusal
+{
+	int sqlstate;
+	StatNumber number;
+	const char *reason; /* in log lines */
+} KindOfRefusal;
 
-static int64 shadow_refusals = 0;
+static const KindOfRefusal kinds[] = {
+	[REFUSAL_STALE] = {ERRCODE_FENCING_STALE_TOKEN,		STAT_STALE,		"stale_token"		 },
+	[REFUSAL_STALE_EQUAL] = {ERRCODE_FENCING_STALE_TOKEN,		  STAT_STALE,
+						 "stale_token"															  },
+	[REFUSAL_MISSING] = {ERRCODE_FENCING_MISSING_TOKEN,		STAT_MISSING,
+						 "missing_token"															},
+	[REFUSAL_STEP] = {ERRCODE_FENCING_TOKEN_OUT_OF_RANGE, STAT_OUT_OF_RANGE,
+					   "token_out_of_range"													   },
+	[REFUSAL_NEVER_ISSUED] = {ERRCODE_FENCING_TOKEN_OUT_OF_RANGE,
+						  STAT_OUT_OF_RANGE,									 "token_out_of_range"},
+	[REFUSAL_INVALID] = {ERRCODE_INVALID_PARAMETER_VALUE,	  STAT_OUT_OF_RANGE,
+						 "invalid_token"															},
+};
 
-static void report(int elevel, const Refusal *refusal);
+static void describe(const Refusal *refusal, RecentOutcome outcome,
+					 RecentRefusal *recent);
+static void find_raiser(const Refusal *refusal, RecentRefusal *recent);
+static void remember_error(int sqlstate, Relation rel);
+static void log_in_shadow(const RecentRefusal *recent, Relation rel,
+						  const char *reason);
+static void report(const Refusal *refusal);
 static int table_fields(const Refusal *refusal);
 static int way_to_present(const Refusal *refusal);
 
 void
 fencing_refuse(const Refusal *refusal)
 {
+	RecentRefusal recent;
+
 	if (refusal->kind == REFUSAL_STALE || refusal->kind == REFUSAL_STALE_EQUAL)
 		fencing_commit_note_stale();
-	report(ERROR, refusal);
+	if (refusal->counter)
+		fencing_stat_decide(refusal->counter, kinds[refusal->kind].number);
+	if (fencing_track && fencing_shmem_attached())
+	{
+		describe(refusal, RECENT_REFUSED, &recent);
+		fencing_recent_add(&recent);
+	}
+	report(refusal);
 	pg_unreachable();
 }
 
 void
 fencing_refuse_in_shadow(const Refusal *refusal)
 {
-	if (shadow_refusals++ < SHADOW_LINES)
-		report(LOG, refusal);
+	RecentRefusal recent;
+
+	if (refusal->counter)
+		fencing_stat_decide(refusal->counter, STAT_SHADOWED);
+	if (!fencing_recent_is_first(RelationGetRelid(refusal->rel),
+								 RECENT_SHADOWED))
+		return;
+	describe(refusal, RECENT_SHADOWED, &recent);
+	fencing_recent_add(&recent);
+	log_in_shadow(&recent, refusal->rel, kinds[refusal->kind].reason);
 }
 
 void
-fencing_refuse_log_rest(void)
+fencing_refuse_by_skip(const Refusal *refusal)
 {
-	if (shadow_refusals > SHADOW_LINES)
-		ereport(LOG,
-				(errmsg("shadow mode: " INT64_FORMAT
-						" more writes of the transaction would have been refused",
-						shadow_refusals - SHADOW_LINES)));
+	RecentRefusal recent;
+
+	if (refusal->counter)
+		fencing_stat_decide(refusal->counter, STAT_SKIPPED);
+	if (!fencing_track || !fencing_shmem_attached() ||
+		!fencing_recent_is_first(RelationGetRelid(refusal->rel),
+								 RECENT_SKIPPED))
+		return;
+	describe(refusal, RECENT_SKIPPED, &recent);
+	fencing_recent_add(&recent);
 }
 
-void
-fencing_refuse_end_of_transaction(void)
-{
-	shadow_refusals = 0;
-}
-
-/*
- * The one place where a decision about a token becomes text.  elevel is ERROR,
- * or LOG for shadow mode, where the write goes on.
- */
+/* What is remembered of a refusal. */
 static void
-report(int elevel, const Refusal *refusal)
+describe(const Refusal *refusal, RecentOutcome outcome, RecentRefusal *recent)
 {
-	const char *shadow = elevel == LOG ? "shadow mode: " : "";
+	memset(recent, 0, sizeof(*recent));
+	recent->outcome = outcome;
+	recent->sqlstate = kinds[refusal->kind].sqlstate;
+	recent->relid = refusal->rel ? RelationGetRelid(refusal->rel) : InvalidOid;
+	recent->resource = refusal->resource;
+	recent->has_mark = true;
+	recent->mark = refusal->mark;
+	if (refusal->kind != REFUSAL_MISSING)
+		recent->token = refusal->token;
+	if (refusal->mark_stored && refusal->mark > 0)
+		find_raiser(refusal, recent);
+}
 
+/* Who raised a mark, unless it is another one by now. */
+static void
+find_raiser(const Refusal *refusal, RecentRefusal *recent)
+{
+	Store store;
+	int64 mark;
+
+	fencing_store_open(&store, STORE_MARKS, AccessShareLock);
+	if (fencing_store_find(&store, refusal->resource,
+						   (int) strlen(refusal->resource), &mark) &&
+		mark == refusal->mark)
+	{
+		bool isnull;
+		Datum value;
+
+		value = fencing_store_value(&store, STORE_ATT_UPDATED, &isnull);
+		recent->raised_at = DatumGetTimestampTz(value);
+		value = fencing_store_value(&store, MARKS_ATT_RAISED_BY, &isnull);
+		if (!isnull)
+			recent->raised_by = TextDatumGetCString(value);
+	}
+	fencing_store_close(&store);
+}
+
+/* An error that is about no resource. */
+static void
+remember_error(int sqlstate, Relation rel)
+{
+	RecentRefusal recent = {0};
+
+	recent.outcome = RECENT_REFUSED;
+	recent.sqlstate = sqlstate;
+	recent.relid = rel ? RelationGetRelid(rel) : InvalidOid;
+	fencing_recent_add(&recent);
+}
+
+static void
+log_in_shadow(const RecentRefusal *recent, Relation rel, const char *reason)
+{
+	StringInfoData line;
+
+	fencing_log_begin(&line, "shadow");
+	fencing_log_text(&line, "reason", reason);
+	fencing_log_table(&line, rel);
+	fencing_log_text(&line, "resource", recent->resource);
+	if (recent->token != 0)
+		fencing_log_number(&line, "token", recent->token);
+	if (recent->has_mark)
+		fencing_log_number(&line, "mark", recent->mark);
+	fencing_log_who(&line);
+	fencing_log_text(&line, "raised_by", recent->raised_by);
+	if (recent->raised_at != 0)
+		fencing_log_text(&line, "raised_at",
+						 timestamptz_to_str(recent->raised_at));
+	fencing_log_write(&line, recent->sqlstate);
+}
+
+/* The one place where a decision about a token becomes an error. */
+static void
+report(const Refusal *refusal)
+{
 	switch (refusal->kind)
 	{
 		case REFUSAL_STALE:
-			ereport(elevel,
+			ereport(ERROR,
 					(errcode(ERRCODE_FENCING_STALE_TOKEN),
-					 errmsg("%sstale token for resource \"%s\"", shadow,
+					 errmsg("stale token for resource \"%s\"",
 							refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
 							   " is lower than mark " INT64_FORMAT ".",
@@ -86,9 +201,9 @@ report(int elevel, const Refusal *refusal)
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_STALE_EQUAL:
-			ereport(elevel,
+			ereport(ERROR,
 					(errcode(ERRCODE_FENCING_STALE_TOKEN),
-					 errmsg("%sstale token for resource \"%s\"", shadow,
+					 errmsg("stale token for resource \"%s\"",
 							refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
 							   " is not above mark " INT64_FORMAT
@@ -100,20 +215,20 @@ report(int elevel, const Refusal *refusal)
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_MISSING:
-			ereport(elevel,
+			ereport(ERROR,
 					(errcode(ERRCODE_FENCING_MISSING_TOKEN),
-					 errmsg("%swrite to fenced table \"%s\" carries no token",
-							shadow, RelationGetRelationName(refusal->rel)),
+					 errmsg("write to fenced table \"%s\" carries no token",
+							RelationGetRelationName(refusal->rel)),
 					 errdetail("Resource \"%s\": no token, mark " INT64_FORMAT
 							   ".",
 							   refusal->resource, refusal->mark),
 					 way_to_present(refusal), table_fields(refusal)));
 			break;
 		case REFUSAL_STEP:
-			ereport(elevel,
+			ereport(ERROR,
 					(errcode(ERRCODE_FENCING_TOKEN_OUT_OF_RANGE),
-					 errmsg("%stoken for resource \"%s\" is too far above the mark",
-							shadow, refusal->resource),
+					 errmsg("token for resource \"%s\" is too far above the mark",
+							refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
 							   ", mark " INT64_FORMAT
 							   ", max_step " INT64_FORMAT ".",
@@ -124,10 +239,10 @@ report(int elevel, const Refusal *refusal)
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_NEVER_ISSUED:
-			ereport(elevel,
+			ereport(ERROR,
 					(errcode(ERRCODE_FENCING_TOKEN_OUT_OF_RANGE),
-					 errmsg("%stoken for resource \"%s\" was never issued",
-							shadow, refusal->resource),
+					 errmsg("token for resource \"%s\" was never issued",
+							refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
 							   ", mark " INT64_FORMAT
 							   ", last token issued by this database " INT64_FORMAT
@@ -139,11 +254,11 @@ report(int elevel, const Refusal *refusal)
 					 table_fields(refusal)));
 			break;
 		case REFUSAL_INVALID:
-			ereport(elevel,
+			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("%sinvalid token " INT64_FORMAT
+					 errmsg("invalid token " INT64_FORMAT
 							" for resource \"%s\"",
-							shadow, refusal->token, refusal->resource),
+							refusal->token, refusal->resource),
 					 errdetail("Resource \"%s\": token " INT64_FORMAT
 							   ", mark " INT64_FORMAT ".",
 							   refusal->resource, refusal->token,
@@ -179,6 +294,7 @@ way_to_present(const Refusal *refusal)
 void
 fencing_broken_fence(Relation rel, const char *problem, const char *hint)
 {
+	remember_error(ERRCODE_FENCING_BROKEN_FENCE, rel);
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_BROKEN_FENCE),
 			 errmsg("fence of table \"%s\" does not fit the table",
@@ -216,8 +332,10 @@ fencing_bad_name(Relation rel, bool empty)
 }
 
 void
-fencing_refuse_truncate(Relation rel)
+fencing_refuse_truncate(Relation rel, StatCounter *counter)
 {
+	fencing_stat_decide(counter, STAT_MISSING);
+	remember_error(ERRCODE_FENCING_MISSING_TOKEN, rel);
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_MISSING_TOKEN),
 			 errmsg("cannot truncate fenced table \"%s\"",
@@ -230,13 +348,18 @@ fencing_refuse_truncate(Relation rel)
 }
 
 void
-fencing_truncate_in_shadow(Relation rel)
+fencing_truncate_in_shadow(Relation rel, StatCounter *counter)
 {
-	ereport(LOG,
-			(errcode(ERRCODE_FENCING_MISSING_TOKEN),
-			 errmsg("shadow mode: cannot truncate fenced table \"%s\"",
-					RelationGetRelationName(rel)),
-			 errtable(rel)));
+	RecentRefusal recent = {0};
+
+	fencing_stat_decide(counter, STAT_SHADOWED);
+	if (!fencing_recent_is_first(RelationGetRelid(rel), RECENT_SHADOWED))
+		return;
+	recent.outcome = RECENT_SHADOWED;
+	recent.sqlstate = ERRCODE_FENCING_MISSING_TOKEN;
+	recent.relid = RelationGetRelid(rel);
+	fencing_recent_add(&recent);
+	log_in_shadow(&recent, rel, "truncate");
 }
 
 void
@@ -245,6 +368,7 @@ fencing_deadline_passed(TimestampTz deadline, TimestampTz now)
 	/* timestamptz_to_str has one buffer for all its results */
 	char *at = pstrdup(timestamptz_to_str(deadline));
 
+	remember_error(ERRCODE_FENCING_DEADLINE_PASSED, NULL);
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_DEADLINE_PASSED),
 			 errmsg("transaction cannot commit after its deadline"),
@@ -256,6 +380,7 @@ fencing_deadline_passed(TimestampTz deadline, TimestampTz now)
 void
 fencing_stale_aborted(void)
 {
+	remember_error(ERRCODE_FENCING_STALE_TOKEN, NULL);
 	ereport(ERROR,
 			(errcode(ERRCODE_FENCING_STALE_TOKEN),
 			 errmsg(
@@ -313,6 +438,72 @@ fencing_lease_not_held(const char *resource, int64 token, int64 current,
 							 current),
 			 errhint(
 				 "Stop the work that relies on the lease. Acquire the resource again and start from a fresh read.")));
+}
+
+void
+fencing_command_mismatch(const char *scope, const char *key, const char *what)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_COMMAND_MISMATCH),
+			 errmsg("command \"%s\" of scope \"%s\" is known with another %s",
+					key, scope, what),
+			 errhint(
+				 "A key stands for one request. Use a new key for a new request.")));
+}
+
+void
+fencing_command_in_progress(const char *scope, const char *key, bool own)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_COMMAND_IN_PROGRESS),
+			 errmsg("command \"%s\" of scope \"%s\" is in progress", key,
+					scope),
+			 own ? errdetail(
+					   "This transaction has begun it and not finished it.")
+				 : errdetail("Another transaction is handling it."),
+			 own ? errhint(
+					   "Call fencing.finish_command before beginning it again.")
+				 : errhint(
+					   "Try again later, or wait for the outcome with nowait => false.")));
+}
+
+void
+fencing_command_stale(const char *scope, const char *key, int64 token,
+					  int64 current)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_FENCING_STALE_TOKEN),
+			 errmsg("stale token for command \"%s\" of scope \"%s\"", key,
+					scope),
+			 errdetail("Command \"%s\": token " INT64_FORMAT
+					   " is not the current one, " INT64_FORMAT ".",
+					   key, token, current),
+			 errhint(
+				 "Another worker has taken the command over. Drop the work; fencing.find_command tells the outcome.")));
+}
+
+void
+fencing_command_unknown(const char *scope, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_UNDEFINED_OBJECT),
+			 errmsg("command \"%s\" of scope \"%s\" does not exist", key,
+					scope),
+			 errhint(
+				 "It was never begun, its beginning was rolled back, or it was purged. Begin it with fencing.begin_command.")));
+}
+
+void
+fencing_command_unfinished(const char *scope, const char *key)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("command \"%s\" of scope \"%s\" was begun and not finished",
+					key, scope),
+			 errdetail(
+				 "After a commit nobody could tell whether its effect is there."),
+			 errhint(
+				 "Call fencing.finish_command in the same transaction, or begin the command with the argument takeover if it is finished in a later one.")));
 }
 
 void

@@ -3,9 +3,10 @@
  * refuse.h
  *		Every refusal that a user can meet: its SQLSTATE and its words.
  *
- * None of these functions takes a lock or touches a table.  Those declared
- * pg_noreturn raise an ERROR; what they say is built in
- * ErrorContext, so nothing has to be freed.
+ * A refusal is also counted and remembered (stats.h, recent.h).  To tell who
+ * raised a mark its row in fencing.marks is looked up, without a lock; nothing
+ * else is read.  Functions declared pg_noreturn raise an ERROR; what they say
+ * is built in ErrorContext, so nothing has to be freed.
  *
  *-------------------------------------------------------------------------
  */
@@ -16,6 +17,7 @@
 #include "utils/rel.h"
 
 #include "compat.h"
+#include "stats.h"
 
 /* Class ZF: implementation-defined, evicted by no pool, retried by no layer */
 #define ERRCODE_FENCING_STALE_TOKEN MAKE_SQLSTATE('Z', 'F', '0', '0', '1')
@@ -24,6 +26,9 @@
 #define ERRCODE_FENCING_LEASE_NOT_HELD MAKE_SQLSTATE('Z', 'F', '0', '0', '4')
 #define ERRCODE_FENCING_TOKEN_OUT_OF_RANGE                                    \
 	MAKE_SQLSTATE('Z', 'F', '0', '0', '6')
+#define ERRCODE_FENCING_COMMAND_MISMATCH MAKE_SQLSTATE('Z', 'F', '0', '0', '7')
+#define ERRCODE_FENCING_COMMAND_IN_PROGRESS                                   \
+	MAKE_SQLSTATE('Z', 'F', '0', '0', '8')
 #define ERRCODE_FENCING_BROKEN_FENCE MAKE_SQLSTATE('Z', 'F', '0', '0', '9')
 
 /* Why a token was not accepted. */
@@ -45,23 +50,24 @@ typedef struct Refusal
 	const char *resource;
 	int64 token;
 	int64 mark;
-	int64 limit;		/* max_step, or the last token issued */
-	const char *column; /* token column of a row mark, else NULL */
-	bool accept_column; /* may the column carry the token? */
+	int64 limit;		  /* max_step, or the last token issued */
+	const char *column;	  /* token column of a row mark, else NULL */
+	bool accept_column;	  /* may the column carry the token? */
+	bool mark_stored;	  /* is the mark one of fencing.marks? */
+	StatCounter *counter; /* where it is counted, NULL: nowhere */
 } Refusal;
 
 /* Raises the refusal: ZF001, ZF002, ZF006 or, for an invalid token, 22023. */
 pg_noreturn extern void fencing_refuse(const Refusal *refusal);
 
 /*
- * Shadow: says in the server log what would have been refused, and returns.
- * After a number of lines in one transaction only the count goes on; it is
- * logged by fencing_refuse_log_rest() before the commit.  The end of the
- * transaction, where logging could do harm, only forgets it.
+ * Shadow: counts what would have been refused, says so in the server log the
+ * first time in a minute for the table and application, and returns.
  */
 extern void fencing_refuse_in_shadow(const Refusal *refusal);
-extern void fencing_refuse_log_rest(void);
-extern void fencing_refuse_end_of_transaction(void);
+
+/* on_stale => 'skip': the same for a row that is left out, without the log. */
+extern void fencing_refuse_by_skip(const Refusal *refusal);
 
 /* ZF009.  "problem" and "hint" are sentences. */
 pg_noreturn extern void fencing_broken_fence(Relation rel, const char *problem,
@@ -72,8 +78,9 @@ pg_noreturn extern void fencing_null_key(Relation rel, const char *column);
 pg_noreturn extern void fencing_bad_name(Relation rel, bool empty);
 
 /* ZF002: TRUNCATE carries no token. */
-pg_noreturn extern void fencing_refuse_truncate(Relation rel);
-extern void fencing_truncate_in_shadow(Relation rel);
+pg_noreturn extern void fencing_refuse_truncate(Relation rel,
+												StatCounter *counter);
+extern void fencing_truncate_in_shadow(Relation rel, StatCounter *counter);
 
 /* ZF003 at commit or PREPARE TRANSACTION. */
 pg_noreturn extern void fencing_deadline_passed(TimestampTz deadline,
@@ -101,6 +108,25 @@ pg_noreturn extern void fencing_lease_busy(const char *resource, int64 token,
  */
 extern void fencing_lease_not_held(const char *resource, int64 token,
 								   int64 current, TimestampTz expires_at);
+
+/* ZF007: a command has another "request" or "outcome" than before. */
+pg_noreturn extern void
+fencing_command_mismatch(const char *scope, const char *key, const char *what);
+
+/* ZF008: another transaction handles it, or this one and has not finished. */
+pg_noreturn extern void fencing_command_in_progress(const char *scope,
+													const char *key, bool own);
+
+/* ZF001: another worker has taken the command over. */
+pg_noreturn extern void fencing_command_stale(const char *scope,
+											  const char *key, int64 token,
+											  int64 current);
+
+/* 42704: there is no such command.  55000: it cannot be committed like this. */
+pg_noreturn extern void fencing_command_unknown(const char *scope,
+												const char *key);
+pg_noreturn extern void fencing_command_unfinished(const char *scope,
+												   const char *key);
 
 /* ZF006: no larger token can be made. */
 pg_noreturn extern void fencing_tokens_exhausted(const char *resource,

@@ -43,12 +43,15 @@
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
+#include "utils/uuid.h"
 
 #include "compat.h"
 #include "store.h"
 
-static const char *const store_names[STORE_KINDS] = {"marks", "issued"};
-static const int store_natts[STORE_KINDS] = {MARKS_NATTS, ISSUED_NATTS};
+static const char *const store_names[STORE_KINDS] = {"marks", "issued",
+													 "command_records"};
+static const int store_natts[STORE_KINDS] = {MARKS_NATTS, ISSUED_NATTS,
+											 COMMANDS_NATTS};
 
 /* The argument of an index scan, in memory of the caller. */
 typedef union SearchKey
@@ -160,11 +163,21 @@ begin_search(Store *store, Snapshot snapshot, const char *name, int len,
 	ScanKeyData scankey;
 	IndexScanDesc scan;
 
-	SET_VARSIZE(key, VARHDRSZ + len);
-	memcpy(VARDATA(key), name, len);
-	ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber, F_TEXTEQ,
-				PointerGetDatum(key));
-	Assert(scankey.sk_collation == C_COLLATION_OID);
+	if (store->kind == STORE_COMMANDS)
+	{
+		Assert(len == UUID_LEN);
+		memcpy(key->data, name, UUID_LEN);
+		ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber,
+					F_UUID_EQ, PointerGetDatum(key));
+	}
+	else
+	{
+		SET_VARSIZE(key, VARHDRSZ + len);
+		memcpy(VARDATA(key), name, len);
+		ScanKeyInit(&scankey, STORE_ATT_RESOURCE, BTEqualStrategyNumber,
+					F_TEXTEQ, PointerGetDatum(key));
+		Assert(scankey.sk_collation == C_COLLATION_OID);
+	}
 
 	scan = fencing_index_beginscan(store->rel, store->index, snapshot, 1);
 	index_rescan(scan, &scankey, 1, NULL, 0);
@@ -223,6 +236,17 @@ fencing_store_peek(Store *store, const char *name, int len,
 	}
 	index_endscan(scan);
 	return found;
+}
+
+void
+fencing_store_wait(const Store *store, const InFlight *in_flight)
+{
+	ItemPointerData tid = store->tid;
+
+	if (in_flight->speculative != 0)
+		SpeculativeInsertionWait(in_flight->xid, in_flight->speculative);
+	else
+		XactLockTableWait(in_flight->xid, store->rel, &tid, XLTW_Lock);
 }
 
 bool
@@ -390,6 +414,17 @@ fencing_store_insert_row(Store *store, const Datum *values, const bool *nulls)
 	pfree(target);
 	CommandCounterIncrement();
 	return inserted;
+}
+
+void
+fencing_store_add_row(Store *store, const Datum *values, const bool *nulls)
+{
+	HeapTuple tuple = heap_form_tuple(RelationGetDescr(store->rel),
+									  (Datum *) values, (bool *) nulls);
+
+	CatalogTupleInsert(store->rel, tuple);
+	heap_freetuple(tuple);
+	CommandCounterIncrement();
 }
 
 bool

@@ -16,13 +16,15 @@
 #include "resource.h"
 
 /*
- * The tables.  Both begin with (resource text COLLATE "C" PRIMARY KEY, token,
- * updated_at); what follows is named below.
+ * The tables.  They begin with a primary key of one column, a token, and the
+ * time of the last change; what follows is named below.  The key is (resource
+ * text COLLATE "C"), or (id uuid) for commands.
  */
 typedef enum StoreKind
 {
-	STORE_MARKS,  /* fencing.marks: the highest token accepted */
-	STORE_ISSUED, /* fencing.issued: the last token handed out, the lease */
+	STORE_MARKS,	/* fencing.marks: the highest token accepted */
+	STORE_ISSUED,	/* fencing.issued: the last token handed out, the lease */
+	STORE_COMMANDS, /* fencing.command_records */
 	STORE_KINDS
 } StoreKind;
 
@@ -51,7 +53,20 @@ enum
 	ISSUED_NATTS = ISSUED_ATT_ORIGIN
 };
 
-#define STORE_MAX_NATTS ISSUED_NATTS
+enum
+{
+	COMMANDS_ATT_SCOPE = STORE_ATT_UPDATED + 1,
+	COMMANDS_ATT_KEY,
+	COMMANDS_ATT_STATE,
+	COMMANDS_ATT_REQUEST,
+	COMMANDS_ATT_OUTCOME,
+	COMMANDS_ATT_ATTEMPTS,
+	COMMANDS_ATT_BEGUN,
+	COMMANDS_ATT_TAKEOVER,
+	COMMANDS_NATTS = COMMANDS_ATT_TAKEOVER
+};
+
+#define STORE_MAX_NATTS COMMANDS_NATTS
 
 /* An open store, and the row that was found or locked last. */
 typedef struct Store
@@ -77,6 +92,8 @@ extern void fencing_store_open(Store *store, StoreKind kind,
 extern void fencing_store_close(Store *store);
 
 /*
+ * Names are those of resources, or the bytes of a UUID.
+ *
  * Looks up the row of a name as the newest snapshot shows it: committed by
  * anybody, or written by this transaction.  Returns false if there is none,
  * else its number in *token, and keeps the row for the calls below.
@@ -114,6 +131,12 @@ extern bool fencing_store_peek(Store *store, const char *name, int len,
 							   InFlight *in_flight);
 
 /*
+ * Waits for the end of such a transaction, or of what it may take back.  Like
+ * any wait for a transaction it ends with lock_timeout, a cancel, a deadlock.
+ */
+extern void fencing_store_wait(const Store *store, const InFlight *in_flight);
+
+/*
  * Locks the very version that the last peek found (exclusively but for
  * foreign keys), without waiting.  Returns false, with nothing locked, if
  * there is a newer one or another transaction has it, which *locked tells.
@@ -144,6 +167,13 @@ extern bool fencing_store_insert(Store *store, const char *name, int len,
 /* The same with all columns given, indexed by attribute number - 1. */
 extern bool fencing_store_insert_row(Store *store, const Datum *values,
 									 const bool *nulls);
+
+/*
+ * The same where the caller knows that nobody adds such a row: cheaper, and a
+ * row that is there nevertheless is a unique violation.
+ */
+extern void fencing_store_add_row(Store *store, const Datum *values,
+								  const bool *nulls);
 
 /* Was the row found or locked last written by this transaction? */
 extern bool fencing_store_is_own(const Store *store);

@@ -465,16 +465,12 @@ fencing_token_args(FunctionCallInfo fcinfo, bool arrays, int *count)
  * value is a merge of the two; an added token replaces one of the same name.
  */
 void
-fencing_present(const TokenArg *args, int count, FunctionCallInfo fcinfo,
-				int argno)
+fencing_present(const TokenArg *args, int count)
 {
 	StringInfoData buf;
 	int old = 0;
 	int nold = fencing_tokens_count;
 
-	/* the deadline first: if it is refused, nothing has changed */
-	if (!PG_ARGISNULL(argno))
-		fencing_deadline_lower(PG_GETARG_TIMESTAMPTZ(argno));
 	if (count == 0)
 		return;
 
@@ -543,7 +539,9 @@ fencing_present_one(PG_FUNCTION_ARGS)
 	int count;
 	TokenArg *args = fencing_token_args(fcinfo, false, &count);
 
-	fencing_present(args, count, fcinfo, 2);
+	/* the deadline first: if it is refused, nothing has changed */
+	fencing_deadline_arg(fcinfo, 2);
+	fencing_present(args, count);
 	PG_RETURN_VOID();
 }
 
@@ -554,7 +552,9 @@ fencing_present_many(PG_FUNCTION_ARGS)
 	int count;
 	TokenArg *args = fencing_token_args(fcinfo, true, &count);
 
-	fencing_present(args, count, fcinfo, 2);
+	/* the deadline first: if it is refused, nothing has changed */
+	fencing_deadline_arg(fcinfo, 2);
+	fencing_present(args, count);
 	PG_RETURN_VOID();
 }
 

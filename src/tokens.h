@@ -48,13 +48,8 @@ extern TokenArg *fencing_token_args(FunctionCallInfo fcinfo, bool arrays,
 /* Reads an argument "token"; raises 22023 if it is NULL or below 1. */
 extern int64 fencing_token_arg(FunctionCallInfo fcinfo, int argno);
 
-/*
- * Presents tokens for the rest of the transaction (SET LOCAL) and moves the
- * deadline forward to this one, if it is earlier.  Argument number "argno" of
- * the call is the deadline.
- */
-extern void fencing_present(const TokenArg *args, int count,
-							FunctionCallInfo fcinfo, int argno);
+/* Presents tokens for the rest of the transaction (SET LOCAL). */
+extern void fencing_present(const TokenArg *args, int count);
 
 extern void fencing_tokens_init(void);
 

@@ -1,7 +1,7 @@
 -- Row marks, strict: an equal token is stale too, so each token changes a row once, as in UPDATE … WHERE tok < :token.
 
 \ir include/refusal.sql
-SELECT plan(16);
+SELECT plan(17);
 
 CREATE TABLE t (id int PRIMARY KEY, v text, tok bigint NOT NULL DEFAULT 0);
 SELECT fencing.fence('t', token_column => 'tok', strict => true);
@@ -21,6 +21,7 @@ SELECT results_eq('SELECT v, tok FROM t WHERE id = 1', $$VALUES ('c'::text, 12::
 SELECT is(outcome('INSERT INTO t VALUES (3, ''n'', 1)'), 'ok', 'a new row takes any token');
 SELECT is(outcome('INSERT INTO t VALUES (3, ''n'', 1) ON CONFLICT (id) DO UPDATE SET tok = excluded.tok'), 'ZF001', 'ON CONFLICT meets an equal one');
 SELECT is(outcome('INSERT INTO t VALUES (3, ''n'', 2) ON CONFLICT (id) DO UPDATE SET tok = excluded.tok'), 'ok', 'or a larger one');
+SELECT is(outcome('INSERT INTO t VALUES (5, ''n'')'), 'ok', 'or none');
 SELECT is(outcome('INSERT INTO t VALUES (4, ''n''); UPDATE t SET v = ''m'' WHERE id = 4'), 'ZF002', 'strict changes nothing about writes without a token');
 -- strict and skip: seed SQL for everyone
 SELECT fencing.fence('t', token_column => 'tok', strict => true, on_stale => 'skip');

@@ -241,13 +241,13 @@ is($node->safe_psql('postgres', 'SELECT n FROM stock WHERE id = 1'),
 
 # Those who may, and the trace that it leaves.
 accepted($admin, 'GRANT SET ON PARAMETER fencing.enforcement TO maintainer', 'GRANT SET');
-my $off = qr/LOG:  fencing.enforcement is off: role "\w+" writes to fenced table "\w+"/;
+my $off = qr/LOG:  fencing: off table="public\.\w+" role="\w+"/;
 my $position = log_size($node);
 $s = fresh(user => 'maintainer');
 gives($s, 'SET fencing.enforcement = off; WITH u AS (UPDATE many SET n = 1 RETURNING 1) SELECT count(*) FROM u',
 	'100', 'granted: enforcement off, set before loading, lets 100 rows pass');
 is(count_matches(log_since($node, $position), $off), 1, '... and is logged once');
-like(log_since($node, $position), qr/is off: role "maintainer" writes to fenced table "many"/,
+like(log_since($node, $position), qr/fencing: off table="public\.many" role="maintainer" application=/,
 	'... by name of role and table');
 $position = log_size($node);
 accepted($s, "BEGIN; UPDATE many SET n = 2; UPDATE many SET n = 3; $write; SAVEPOINT a; UPDATE many SET n = 4; ROLLBACK TO a; UPDATE many SET n = 4; COMMIT",

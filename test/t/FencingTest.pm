@@ -16,11 +16,27 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 our @EXPORT = qw(session accepted refused gives log_size log_since
-  count_matches wait_until_blocked wait_for_end);
+  count_matches wait_until_blocked wait_for_end watched_node);
 
-# session($node, dbname => ..., user => ..., options => ...)
+# watched_node($name, $conf): a started server with the extension, and with
+# statistics: up to 16 the library has to be preloaded for that.
+sub watched_node
+{
+	my ($name, $conf) = @_;
+	my $node = PostgreSQL::Test::Cluster->new($name);
+
+	$node->init;
+	$node->append_conf('postgresql.conf', "shared_preload_libraries = 'fencing'\n")
+	  if $node->pg_version < 17;
+	$node->append_conf('postgresql.conf', $conf // '');
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION fencing');
+	return $node;
+}
+
+# session($node, dbname => ..., user => ..., options => ..., connstr => ...)
 #
-# options are what PGOPTIONS has.
+# options are what PGOPTIONS has; connstr is another way to the node.
 sub session
 {
 	my ($node, %params) = @_;
@@ -32,7 +48,7 @@ sub session
 		number => 0,
 		timer => IPC::Run::timeout($PostgreSQL::Test::Utils::timeout_default)
 	}, __PACKAGE__;
-	my $connstr = $node->connstr($params{dbname} || 'postgres');
+	my $connstr = $params{connstr} || $node->connstr($params{dbname} || 'postgres');
 	$connstr .= " user=$params{user}" if defined $params{user};
 
 	local $ENV{PGOPTIONS} = $params{options} if defined $params{options};
