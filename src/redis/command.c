@@ -17,6 +17,7 @@
 
 #include "common/cryptohash.h"
 #include "common/sha1.h"
+#include "utils/builtins.h"
 #include "utils/memutils.h"
 
 #include "command.h"
@@ -30,6 +31,7 @@ static const char *const sources[SCRIPTS] = {
 };
 
 static const char *script_hash(Script script);
+static void append_length(StringInfo data, char kind, int32 length);
 static void append_count(StringInfo data, int count);
 static void append_word(StringInfo data, const char *word, size_t len);
 static Bytes finished(StringInfo data);
@@ -129,17 +131,30 @@ script_hash(Script script)
 }
 
 static void
+append_length(StringInfo data, char kind, int32 length)
+{
+	char text[16];
+	int n = 0;
+
+	text[n++] = kind;
+	n += pg_ltoa(length, text + n);
+	text[n++] = '\r';
+	text[n++] = '\n';
+	appendBinaryStringInfo(data, text, n);
+}
+
+static void
 append_count(StringInfo data, int count)
 {
-	appendStringInfo(data, "*%d\r\n", count);
+	append_length(data, '*', count);
 }
 
 static void
 append_word(StringInfo data, const char *word, size_t len)
 {
-	appendStringInfo(data, "$%zu\r\n", len);
+	append_length(data, '$', (int32) len);
 	appendBinaryStringInfo(data, word, (int) len);
-	appendStringInfoString(data, "\r\n");
+	appendBinaryStringInfo(data, "\r\n", 2);
 }
 
 static Bytes

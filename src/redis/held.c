@@ -48,7 +48,7 @@ static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
 							 SubTransactionId parent, void *arg);
 static void before_commit(void);
-static void after_end(bool committed);
+static void after_end(void);
 static void end_lease(Held *held);
 static void at_exit(int code, Datum arg);
 
@@ -195,7 +195,8 @@ xact_callback(XactEvent event, void *arg)
 		case XACT_EVENT_COMMIT:
 		case XACT_EVENT_ABORT:
 		case XACT_EVENT_PREPARE:
-			after_end(event == XACT_EVENT_COMMIT);
+			after_end();
+			quorum_flush();
 			wire_close_kept();
 			server_end_of_transaction();
 			break;
@@ -220,7 +221,7 @@ before_commit(void)
 
 /* Must not raise, wait or allocate. */
 static void
-after_end(bool committed)
+after_end(void)
 {
 	dlist_mutable_iter iter;
 

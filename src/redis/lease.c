@@ -429,9 +429,8 @@ new_token(const Request *request, const Verdict *verdict)
 	int64 least = Max(verdict->counter, request->floor);
 	int64 above = Max(least - 1, 0);
 	int64 limit;
-	int64 token;
-	int nestlevel;
-	char text[32];
+	volatile int64 token = 0;
+	int lock_timeout = LockTimeout;
 
 	if (least > LARGEST_COMMON_TOKEN &&
 		least > call_int8(&mark_plan, "SELECT fencing.mark($1)",
@@ -444,17 +443,23 @@ new_token(const Request *request, const Verdict *verdict)
 	limit = Min(limit,
 				(verdict->valid_until - clock_now()) / USECS_PER_MSEC + 1);
 	limit = Min(limit, INT_MAX);
-	if (LockTimeout > 0 && LockTimeout <= limit)
-		return call_int8(&token_plan, "SELECT fencing.next_token($1, $2)",
-						 request->resource, &above);
 
-	snprintf(text, sizeof(text), INT64_FORMAT, Max(limit, 1));
-	nestlevel = NewGUCNestLevel();
-	(void) set_config_option("lock_timeout", text, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
-	token = call_int8(&token_plan, "SELECT fencing.next_token($1, $2)",
-					  request->resource, &above);
-	AtEOXact_GUC(true, nestlevel);
+	/*
+	 * For this one statement, and not worth the while of a nest of settings,
+	 * which takes longer than the statement does.
+	 */
+	PG_TRY();
+	{
+		if (LockTimeout <= 0 || LockTimeout > limit)
+			LockTimeout = (int) Max(limit, 1);
+		token = call_int8(&token_plan, "SELECT fencing.next_token($1, $2)",
+						  request->resource, &above);
+	}
+	PG_FINALLY();
+	{
+		LockTimeout = lock_timeout;
+	}
+	PG_END_TRY();
 	return token;
 }
 

@@ -46,6 +46,9 @@
 static Server *acquiring = NULL;
 static Bytes acquiring_undo;
 
+/* Is there something that quorum_flush() has to send? */
+static bool quorum_unsent = false;
+
 static bool read_acquire(Call *call, const redisReply *reply);
 static bool read_integer(Call *call, const redisReply *reply);
 static bool read_anything(Call *call, const redisReply *reply);
@@ -55,6 +58,7 @@ static void count(const Call *calls, int ncalls, int *yes, int *no,
 				  int *pending);
 static void ask_for_replicas(Server *server, Call *calls);
 static void take_back(Server *server, const LeaseKey *key, Call *calls);
+static void raise_later(Wire *wire, const Command *command);
 static int64 valid_until(const Server *server, int64 begun, int64 ttl_ms);
 static void explain(const Server *server, const Call *calls, Verdict *verdict);
 static char *make_key(const Server *server, const char *prefix,
@@ -499,12 +503,54 @@ quorum_raise(Server *server, const LeaseKey *key, int64 token)
 {
 	char number[32];
 	Bytes args[] = {key->counter, {0}};
-	Bytes command;
+	Command command;
+	ListCell *cell;
 
 	snprintf(number, sizeof(number), INT64_FORMAT, token);
 	args[1] = bytes_of(number);
-	command = command_script(SCRIPT_RAISE, 1, 2, args).in_full;
-	(void) quorum_send_and_forget(server, &command);
+	command = command_script(SCRIPT_RAISE, 1, 2, args);
+	for (int i = 0; i < server->nnodes; i++)
+		raise_later(server->nodes[i].wire, &command);
+	foreach(cell, server->redirects)
+		raise_later(((RedisNode *) lfirst(cell))->wire, &command);
+}
+
+static void
+raise_later(Wire *wire, const Command *command)
+{
+	const Bytes *bytes;
+
+	if (wire == NULL)
+		return;
+	bytes = wire->knows_raise ? &command->bytes : &command->in_full;
+	wire->knows_raise = true;
+	wire_send_later(wire, bytes->data, bytes->len);
+	quorum_unsent = true;
+}
+
+void
+quorum_flush(void)
+{
+	Server *server = NULL;
+
+	if (!quorum_unsent)
+		return;
+	quorum_unsent = false;
+	while ((server = server_next(server)) != NULL)
+	{
+		ListCell *cell;
+
+		for (int i = 0; i < server->nnodes; i++)
+			if (server->nodes[i].wire != NULL)
+				wire_flush(server->nodes[i].wire);
+		foreach(cell, server->redirects)
+		{
+			Wire *wire = ((RedisNode *) lfirst(cell))->wire;
+
+			if (wire != NULL)
+				wire_flush(wire);
+		}
+	}
 }
 
 int

@@ -64,8 +64,14 @@ extern void quorum_renew(Server *server, const LeaseKey *key, int64 token,
 extern void quorum_release(Server *server, const LeaseKey *key, int64 token,
 						   Verdict *verdict);
 
-/* Raises the counters to the token, without waiting. */
+/*
+ * Raises the counters to the token, without waiting: together with the next
+ * command, or by quorum_flush() at the end of the transaction.
+ */
 extern void quorum_raise(Server *server, const LeaseKey *key, int64 token);
+
+/* Sends what was left for later.  Does not wait, allocate or raise anything. */
+extern void quorum_flush(void);
 
 /*
  * Sends a command to every node with a connection, without waiting, without

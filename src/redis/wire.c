@@ -77,8 +77,7 @@ static void greet(Wire *wire);
 static void read_greeting(Wire *wire);
 static bool take_greeting(Wire *wire, const redisReply *reply);
 static bool take_run_id(Wire *wire, const redisReply *reply);
-static bool peer_gone(const Wire *wire);
-static bool has_data(const Wire *wire);
+static void look_at_socket(const Wire *wire, bool *gone, bool *data);
 static redisReply *next_reply(Wire *wire, bool read);
 static void *create_array(const redisReadTask *task, ElementCount elements);
 static void fail_by_context(Wire *wire);
@@ -463,33 +462,29 @@ wire_events(const Wire *wire)
 }
 
 /*
- * Has the other side closed the connection?  Also behind data that has not
- * been read yet, where the system can tell.
+ * What the socket says: has the other side closed it (also behind data that
+ * has not been read yet, where the system can tell), is there data?
  */
-static bool
-peer_gone(const Wire *wire)
+static void
+look_at_socket(const Wire *wire, bool *gone, bool *data)
 {
 	struct pollfd ready = {.fd = wire->fd, .events = POLLIN | POLLRDHUP};
 	char byte;
 
+	*gone = *data = false;
 	if (poll(&ready, 1, 0) <= 0)
-		return false;
-	return (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
+		return;
+	*gone = (ready.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0 ||
 		recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
-}
-
-/* Is there something to be read? */
-static bool
-has_data(const Wire *wire)
-{
-	char byte;
-
-	return recv(wire->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+	*data = !*gone;
 }
 
 bool
 wire_alive(Wire *wire)
 {
+	bool gone;
+	bool data;
+
 	if (wire->state == WIRE_FAILED || wire->owed)
 		return false;
 	if (wire->state != WIRE_READY)
@@ -500,8 +495,8 @@ wire_alive(Wire *wire)
 				 wire->server->options.command_timeout * USECS_PER_MSEC))
 		return false;
 	/* a TLS server may send tickets when it likes */
-	return !peer_gone(wire) &&
-		(wire->ignored > 0 || wire->tls != NULL || !has_data(wire));
+	look_at_socket(wire, &gone, &data);
+	return !gone && (wire->ignored > 0 || wire->tls != NULL || !data);
 }
 
 bool
@@ -552,16 +547,23 @@ wire_receive(Wire *wire, bool read)
 bool
 wire_send_and_forget(Wire *wire, const char *data, size_t len)
 {
-	if (wire->state != WIRE_READY || sdslen(wire->redis->obuf) > 0)
+	bool gone;
+	bool has_data;
+
+	if (wire->state != WIRE_READY)
 		return false;
 
 	/* what goes to a peer that is gone is lost without a word */
-	if (peer_gone(wire))
+	look_at_socket(wire, &gone, &has_data);
+	if (gone)
 	{
 		wire->eof = true;
 		wire_fail(wire, "closed the connection");
 		return false;
 	}
+	wire_flush(wire);
+	if (wire->state != WIRE_READY || sdslen(wire->redis->obuf) > 0)
+		return false;
 	if (wire->tls != NULL)
 	{
 		int done = 0;
@@ -587,6 +589,20 @@ wire_send_and_forget(Wire *wire, const char *data, size_t len)
 	if (wire->ignored++ == 0)
 		wire->ignored_since = clock_now();
 	return true;
+}
+
+void
+wire_send_later(Wire *wire, const char *data, size_t len)
+{
+	if (wire->state != WIRE_READY)
+		return;
+	if (redisAppendFormattedCommand(wire->redis, data, len) != REDIS_OK)
+	{
+		fail_by_context(wire);
+		return;
+	}
+	if (wire->ignored++ == 0)
+		wire->ignored_since = clock_now();
 }
 
 void

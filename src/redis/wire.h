@@ -58,6 +58,7 @@ typedef struct Wire
 	int64 ignored_since; /* when the oldest of them was asked for */
 	bool owed;			 /* a call waits for a reply */
 	bool fresh;			 /* has not answered a call yet */
+	bool knows_raise;	 /* SCRIPT_RAISE was sent in full */
 	bool eof;			 /* failed because the other side closed it */
 	bool answered;		 /* failed because of what the other side said */
 	char word[24];		 /* then: the first word of its error */
@@ -102,6 +103,12 @@ extern redisReply *wire_receive(Wire *wire, bool read);
  * raises anything (with TLS, allocates by malloc).  false: could not be sent.
  */
 extern bool wire_send_and_forget(Wire *wire, const char *data, size_t len);
+
+/*
+ * The same together with what is sent next, or by wire_flush(): each message
+ * that a server is sent alone wakes it up once more.
+ */
+extern void wire_send_later(Wire *wire, const char *data, size_t len);
 
 /* Nobody waits for the reply that is owed; the connection stays good. */
 extern void wire_ignore_owed(Wire *wire);
