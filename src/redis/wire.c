@@ -44,9 +44,9 @@
 #include "tls.h"
 #include "wire.h"
 
-#define MAX_REPLY (256 * 1024) /* bytes */
-#define MAX_ELEMENTS 64		   /* of an array */
-#define MAX_IGNORED 64		   /* replies */
+#define MAX_REPLY 262144 /* bytes */
+#define MAX_ELEMENTS 64	 /* of an array */
+#define MAX_IGNORED 64	 /* replies */
 
 #ifndef MSG_NOSIGNAL
 #define MSG_NOSIGNAL 0
@@ -734,8 +734,10 @@ wire_describe_error(const redisReply *reply, const char *secret, char *word,
 
 	/* an error's first word is its kind */
 	strlcpy(word, message, Min(len + 1, word_size));
-	if (strstr(message, "executing the script can't") != NULL)
-		strlcpy(word, "NOPERM", word_size); /* which calls itself ERR */
+	/* within a script it calls itself ERR */
+	if (strstr(message, "executing the script can't") != NULL ||
+		strstr(message, "no permissions to") != NULL)
+		strlcpy(word, "NOPERM", word_size);
 	if (secret != NULL && *secret != '\0' && strstr(message, secret) != NULL)
 		message = word;
 
