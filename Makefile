@@ -142,7 +142,7 @@ endif
 # on make's command line (ONLY=..., TESTS=..., KEEP=1, PG_CONFIG=...) from the
 # environment, where make puts it.
 
-.PHONY: help demo test bench format lint
+.PHONY: help demo test bench torture format lint
 
 help:
 	@echo "make                 build for the server of PG_CONFIG (default: pg_config)"
@@ -154,6 +154,7 @@ help:
 	@echo "make test ONLY=tap   one suite: regress, isolation, pgtap, tap, demo (or a,b)"
 	@echo "make test TESTS=name the tests of that name (or 'a b')"
 	@echo "make bench           measure what a fence costs"
+	@echo "make torture         workers, faults at random, and a check of what they left"
 	@echo "make format          lay the C sources out (clang-format)"
 	@echo "make lint            what the compilers do not find (cppcheck, clang-tidy)"
 	@echo "make clean           remove what was built"
@@ -161,7 +162,7 @@ help:
 	@echo "demo, test, bench: KEEP=1 keeps the working directory;"
 	@echo "PG_CONFIG=/path/to/pg_config chooses the server."
 
-demo test bench:
+demo test bench torture:
 	@$(here)test/bin/$@
 
 format lint:
