@@ -398,24 +398,13 @@ settle(const Request *request, Held *held, Held *known, const Verdict *verdict)
 	if (token > verdict->counter || server->nnodes > 1)
 		quorum_raise(server, &held->key, token);
 
+	held_add(held, server, request->transaction);
 	if (known != NULL)
 	{
 		if (verdict->again)
-			held->acquired_at = known->acquired_at;
-		/* what is held longer stays so */
-		if (verdict->again && !known->transaction)
-		{
-			held_remove(known);
-			held_add(held, server, false);
-		}
-		else
-		{
-			held_remove(known);
-			held_add(held, server, request->transaction);
-		}
+			held_continue(held, known);
+		held_remove(known);
 	}
-	else
-		held_add(held, server, request->transaction);
 	if (request->transaction)
 		present(held);
 	return held;
