@@ -113,8 +113,9 @@ extern void wire_send_later(Wire *wire, const char *data, size_t len);
 /* Nobody waits for the reply that is owed; the connection stays good. */
 extern void wire_ignore_owed(Wire *wire);
 
+/* (clang does not know the attribute by the name that the server was built with) */
 extern void wire_fail(Wire *wire, const char *format, ...)
-	pg_attribute_printf(2, 3);
+	__attribute__((format(printf, 2, 3)));
 
 /* An error reply as a problem: its text, safe to be shown. */
 extern void wire_describe_error(const redisReply *reply, const char *secret,
