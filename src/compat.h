@@ -16,6 +16,8 @@
 #include "access/genam.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_server.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "fmgr.h"
 #include "miscadmin.h"
@@ -28,6 +30,7 @@
 #include "utils/acl.h"
 #include "utils/datetime.h"
 #include "utils/guc.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 #include "utils/wait_event.h"
@@ -268,6 +271,26 @@ fencing_server_usage(Oid serverid)
 #else
 	return pg_foreign_server_aclcheck(serverid, GetUserId(), ACL_USAGE);
 #endif
+}
+
+/* Raises 42501 unless the current user may call a function of a schema. */
+static inline void
+fencing_redis_check_execute(Oid function, Oid schema)
+{
+#if PG_VERSION_NUM >= 160000
+	AclResult usage = object_aclcheck(NamespaceRelationId, schema, GetUserId(),
+									  ACL_USAGE);
+	AclResult execute = object_aclcheck(ProcedureRelationId, function,
+										GetUserId(), ACL_EXECUTE);
+#else
+	AclResult usage = pg_namespace_aclcheck(schema, GetUserId(), ACL_USAGE);
+	AclResult execute = pg_proc_aclcheck(function, GetUserId(), ACL_EXECUTE);
+#endif
+
+	if (usage != ACLCHECK_OK)
+		aclcheck_error(usage, OBJECT_SCHEMA, get_namespace_name(schema));
+	if (execute != ACLCHECK_OK)
+		aclcheck_error(execute, OBJECT_FUNCTION, get_func_name(function));
 }
 
 /* Type of the second parameter of a syscache callback. */

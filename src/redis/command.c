@@ -23,6 +23,8 @@
 #include "command.h"
 #include "scripts.h"
 
+#define WORD_OVERHEAD 24 /* bytes of a word besides itself, at most */
+
 static const char *const sources[SCRIPTS] = {
 	[SCRIPT_ACQUIRE] = ACQUIRE_SOURCE,
 	[SCRIPT_RENEW] = RENEW_SOURCE,
@@ -93,13 +95,17 @@ command_script(Script script, int nkeys, int nargs, const Bytes *args)
 		const char *text = in_full ? sources[script] : script_hash(script);
 		StringInfoData data;
 		char number[16];
+		size_t size = strlen(text) + (nargs + 4) * WORD_OVERHEAD;
 
-		initStringInfo(&data);
+		for (int j = 0; j < nargs; j++)
+			size += args[j].len;
+		data.data = palloc(size);
+		data.maxlen = (int) size;
+		resetStringInfo(&data);
 		append_count(&data, nargs + 3);
 		append_word(&data, in_full ? "EVAL" : "EVALSHA", in_full ? 4 : 7);
 		append_word(&data, text, strlen(text));
-		append_word(&data, number,
-					snprintf(number, sizeof(number), "%d", nkeys));
+		append_word(&data, number, pg_ltoa(nkeys, number));
 		for (int j = 0; j < nargs; j++)
 			append_word(&data, args[j].data, args[j].len);
 		*forms[i] = finished(&data);

@@ -32,9 +32,11 @@
 #include "exchange.h"
 
 #define MAX_REDIRECTS 5
-#define TICK (2 * USECS_PER_MSEC)	/* for what has no socket to wait for */
-#define GRACE (10 * USECS_PER_MSEC) /* for those behind, once it is decided */
-#define EVENTS 8					/* looked at in one go */
+#define TICK (2 * USECS_PER_MSEC) /* for what has no socket to wait for */
+#define GRACE                                                                 \
+	(10 *                                                                     \
+	 USECS_PER_MSEC) /* for those behind, and twice the time that it took to decide */
+#define EVENTS 8 /* looked at in one go */
 
 #define POSITION_LATCH 0
 #define POSITION_POSTMASTER 1
@@ -102,6 +104,8 @@ run(Call *calls, int ncalls, EnoughFunction enough, int64 deadline)
 {
 	bool readable[MAX_NODES] = {0};
 	bool graced = false;
+	int64 begun = clock_now();
+	int64 limit;
 
 	for (;;)
 	{
@@ -125,8 +129,9 @@ run(Call *calls, int ncalls, EnoughFunction enough, int64 deadline)
 			if (verdict == ENOUGH_SOON && !graced)
 			{
 				graced = true;
-				if (deadline == 0 || deadline > now + GRACE)
-					deadline = now + GRACE;
+				limit = now + GRACE + 2 * (now - begun);
+				if (deadline == 0 || deadline > limit)
+					deadline = limit;
 			}
 		}
 		if (deadline != 0 && now >= deadline)

@@ -54,6 +54,7 @@ _PG_init(void)
 	MarkGUCPrefixReserved("fencing_redis");
 	server_init();
 	held_init();
+	lease_init();
 }
 
 char *

@@ -25,4 +25,6 @@ extern Server *arg_server(FunctionCallInfo fcinfo, int argno);
 extern int64 arg_milliseconds(FunctionCallInfo fcinfo, int argno,
 							  const char *name, bool zero_allowed);
 
+extern void lease_init(void);
+
 #endif /* FENCING_REDIS_H */

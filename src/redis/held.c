@@ -43,6 +43,7 @@
 
 static dlist_head held_leases = DLIST_STATIC_INIT(held_leases);
 static int transaction_leases = 0;
+static bool exit_registered = false;
 
 static void xact_callback(XactEvent event, void *arg);
 static void subxact_callback(SubXactEvent event, SubTransactionId subid,
@@ -57,7 +58,6 @@ held_init(void)
 {
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
-	before_shmem_exit(at_exit, (Datum) 0);
 }
 
 Held *
@@ -69,6 +69,10 @@ held_prepare(const Server *server, const char *resource, const char *holder)
 	MemoryContext old = MemoryContextSwitchTo(context);
 	Held *held = palloc0(sizeof(Held));
 
+	/* a library loaded by the postmaster could not do that at its start */
+	if (!exit_registered)
+		before_shmem_exit(at_exit, (Datum) 0);
+	exit_registered = true;
 	held->context = context;
 	held->server_id = server->id;
 	held->server_name = pstrdup(server->name);
@@ -105,6 +109,17 @@ void
 held_free(Held *held)
 {
 	MemoryContextDelete(held->context);
+}
+
+/* What was to last longer does, and what came before a savepoint did. */
+void
+held_continue(Held *held, const Held *before)
+{
+	held->acquired_at = before->acquired_at;
+	if (held->transaction && before->transaction)
+		held->subid = before->subid;
+	else if (held->transaction)
+		end_lease(held);
 }
 
 void

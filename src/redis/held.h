@@ -44,6 +44,9 @@ extern void held_set_token(Held *held, int64 token);
 extern void held_add(Held *held, Server *server, bool transaction);
 extern void held_free(Held *held);
 
+/* It is the same lease as another one that has just been acquired again. */
+extern void held_continue(Held *held, const Held *before);
+
 /* Not any more; frees it. */
 extern void held_remove(Held *held);
 

@@ -32,9 +32,15 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "nodes/value.h"
+#include "parser/parse_func.h"
 #include "storage/proc.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
+#include "utils/inval.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "../compat.h"
@@ -62,6 +68,11 @@ typedef struct Request
 	int64 floor;
 } Request;
 
+/* fencing.next_token(text, bigint), as long as the catalogs stay the same */
+static FmgrInfo next_token;
+static Oid next_token_schema = InvalidOid;
+static bool next_token_known = false;
+
 FENCING_FUNCTION(fencing_redis_acquire);
 FENCING_FUNCTION(fencing_redis_try_acquire);
 FENCING_FUNCTION(fencing_redis_renew);
@@ -76,8 +87,13 @@ static Held *settle(const Request *request, Held *held, Held *known,
 static bool ask(const Request *request, const LeaseKey *key, Waiter *waiter,
 				Verdict *verdict);
 static int64 new_token(const Request *request, const Verdict *verdict);
-static int64 call_int8(SPIPlanPtr *plan, const char *sql, const char *resource,
-					   const int64 *number);
+static int64 next_token_within(const char *resource, int64 above,
+							   int limit_ms);
+static int64 call_next_token(const char *resource, int64 above);
+static void forget_functions(Datum arg, FENCING_CACHE_ID cacheid,
+							 uint32 hashvalue);
+static int64 call_int8(SPIPlanPtr *plan, const char *sql,
+					   const char *resource);
 static void present(const Held *held);
 static void set_times(Held *held, const Verdict *verdict);
 static Datum lease_datum(FunctionCallInfo fcinfo, const Held *held);
@@ -384,7 +400,7 @@ settle(const Request *request, Held *held, Held *known, const Verdict *verdict)
 		else if (verdict->counter >=
 				 call_int8(&issued_plan,
 						   "SELECT COALESCE((SELECT i.token FROM fencing.issued AS i WHERE i.resource OPERATOR(pg_catalog.=) $1), 0)",
-						   request->resource, NULL))
+						   request->resource))
 			token = verdict->counter;
 	}
 	if (token < Max(request->floor, 1))
@@ -398,24 +414,13 @@ settle(const Request *request, Held *held, Held *known, const Verdict *verdict)
 	if (token > verdict->counter || server->nnodes > 1)
 		quorum_raise(server, &held->key, token);
 
+	held_add(held, server, request->transaction);
 	if (known != NULL)
 	{
 		if (verdict->again)
-			held->acquired_at = known->acquired_at;
-		/* what is held longer stays so */
-		if (verdict->again && !known->transaction)
-		{
-			held_remove(known);
-			held_add(held, server, false);
-		}
-		else
-		{
-			held_remove(known);
-			held_add(held, server, request->transaction);
-		}
+			held_continue(held, known);
+		held_remove(known);
 	}
-	else
-		held_add(held, server, request->transaction);
 	if (request->transaction)
 		present(held);
 	return held;
@@ -424,17 +429,13 @@ settle(const Request *request, Held *held, Held *known, const Verdict *verdict)
 static int64
 new_token(const Request *request, const Verdict *verdict)
 {
-	static SPIPlanPtr token_plan = NULL;
 	static SPIPlanPtr mark_plan = NULL;
 	int64 least = Max(verdict->counter, request->floor);
-	int64 above = Max(least - 1, 0);
 	int64 limit;
-	volatile int64 token = 0;
-	int lock_timeout = LockTimeout;
 
 	if (least > LARGEST_COMMON_TOKEN &&
 		least > call_int8(&mark_plan, "SELECT fencing.mark($1)",
-						  request->resource, NULL))
+						  request->resource))
 		return least;
 
 	/* milliseconds to wait for another transaction's token */
@@ -442,18 +443,25 @@ new_token(const Request *request, const Verdict *verdict)
 				SHORTEST_LOCK_WAIT);
 	limit = Min(limit,
 				(verdict->valid_until - clock_now()) / USECS_PER_MSEC + 1);
-	limit = Min(limit, INT_MAX);
+	return next_token_within(request->resource, Max(least - 1, 0),
+							 (int) Max(Min(limit, INT_MAX), 1));
+}
 
-	/*
-	 * For this one statement, and not worth the while of a nest of settings,
-	 * which takes longer than the statement does.
-	 */
+/*
+ * lock_timeout for one call, and not worth the while of a nest of settings,
+ * which takes longer than the call does.
+ */
+static int64
+next_token_within(const char *resource, int64 above, int limit_ms)
+{
+	int lock_timeout = LockTimeout;
+	volatile int64 token = 0;
+
 	PG_TRY();
 	{
-		if (LockTimeout <= 0 || LockTimeout > limit)
-			LockTimeout = (int) Max(limit, 1);
-		token = call_int8(&token_plan, "SELECT fencing.next_token($1, $2)",
-						  request->resource, &above);
+		if (LockTimeout <= 0 || LockTimeout > limit_ms)
+			LockTimeout = limit_ms;
+		token = call_next_token(resource, above);
 	}
 	PG_FINALLY();
 	{
@@ -463,21 +471,58 @@ new_token(const Request *request, const Verdict *verdict)
 	return token;
 }
 
-/* A statement that gives one bigint, of a resource and perhaps a number. */
+/*
+ * fencing.next_token(resource, above), as SQL would call it, but without a
+ * statement around it: that would take as long again.
+ */
 static int64
-call_int8(SPIPlanPtr *plan, const char *sql, const char *resource,
-		  const int64 *number)
+call_next_token(const char *resource, int64 above)
 {
-	Oid types[] = {TEXTOID, INT8OID};
-	Datum values[] = {CStringGetTextDatum(resource),
-					  number ? Int64GetDatum(*number) : (Datum) 0};
+	static const Oid types[] = {TEXTOID, INT8OID};
+
+	if (!next_token_known)
+	{
+		Oid function = LookupFuncName(list_make2(makeString("fencing"),
+												 makeString("next_token")),
+									  lengthof(types), types, false);
+
+		fmgr_info_cxt(function, &next_token, TopMemoryContext);
+		next_token_schema = get_func_namespace(function);
+		next_token_known = true;
+	}
+	fencing_redis_check_execute(next_token.fn_oid, next_token_schema);
+	return DatumGetInt64(FunctionCall2Coll(&next_token, InvalidOid,
+										   CStringGetTextDatum(resource),
+										   Int64GetDatum(above)));
+}
+
+/* A function has changed: look it up again. */
+static void
+forget_functions(Datum arg, FENCING_CACHE_ID cacheid, uint32 hashvalue)
+{
+	next_token_known = false;
+}
+
+void
+lease_init(void)
+{
+	CacheRegisterSyscacheCallback(PROCOID, forget_functions, (Datum) 0);
+	CacheRegisterSyscacheCallback(NAMESPACEOID, forget_functions, (Datum) 0);
+}
+
+/* A statement that gives one bigint about a resource. */
+static int64
+call_int8(SPIPlanPtr *plan, const char *sql, const char *resource)
+{
+	Oid types[] = {TEXTOID};
+	Datum values[] = {CStringGetTextDatum(resource)};
 	bool isnull;
 	int64 result;
 
 	SPI_connect();
 	if (*plan == NULL)
 	{
-		SPIPlanPtr made = SPI_prepare(sql, number ? 2 : 1, types);
+		SPIPlanPtr made = SPI_prepare(sql, lengthof(types), types);
 
 		if (made == NULL || SPI_keepplan(made) != 0)
 			elog(ERROR, "could not prepare \"%s\"", sql);

@@ -113,6 +113,7 @@ extern void wire_send_later(Wire *wire, const char *data, size_t len);
 /* Nobody waits for the reply that is owed; the connection stays good. */
 extern void wire_ignore_owed(Wire *wire);
 
+/* (clang does not know the attribute by the name that the server was built with) */
 extern void wire_fail(Wire *wire, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 

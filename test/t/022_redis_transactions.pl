@@ -81,6 +81,12 @@ $s->query('COMMIT');
 lock_there('inner', '0', '... to the end of the transaction');
 lock_there('outer', '0', '... as the other one');
 
+$s->query(q{BEGIN; SELECT fencing_redis.acquire('same', holder => 'h', scope => 'transaction'); SAVEPOINT a;
+	SELECT fencing_redis.acquire('same', holder => 'h', scope => 'transaction'); ROLLBACK TO a});
+lock_there('same', '1', 'acquired again behind a savepoint, which is rolled back: still held');
+$s->query('COMMIT');
+lock_there('same', '0', '... to the end of the transaction');
+
 #
 # Scopes
 #
@@ -195,6 +201,27 @@ lock_there('changed', '0', '... the lease is released where it was acquired');
 is($redis->cli('-n', '3', 'EXISTS', 'lock:changed'), '1', '... and the other one is held');
 $t->quit;
 
+# a library that the postmaster has loaded, and a standby
 $_->quit for ($admin, $rival);
+$node->append_conf('postgresql.conf', "shared_preload_libraries = 'fencing, fencing_redis'");
+$node->restart;
+my $preloaded = session($node);
+$preloaded->query(q{SELECT fencing_redis.acquire('preloaded', '20 s')});
+is($redis->cli('-n', '3', 'EXISTS', 'lock:preloaded'), '1', 'loaded by the postmaster: acquire');
+$preloaded->quit;
+sleep 0.2;
+is($redis->cli('-n', '3', 'EXISTS', 'lock:preloaded'), '0', '... the end of the session');
+$node->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($node, 'base', has_streaming => 1);
+$standby->start;
+my $reader = session($standby);
+$redis->cli('CONFIG', 'RESETSTAT');
+refused($reader, q{SELECT fencing_redis.acquire('standby')}, '25006', 'a standby: acquire');
+refused($reader, q{SELECT fencing_redis.release('standby', 1)}, '25006', '... release');
+is($redis->commands, 0, '... and Redis is not asked');
+accepted($reader, q{SELECT * FROM fencing_redis.ping()}, '... ping');
+$reader->quit;
+$standby->stop;
 $node->stop;
 done_testing();

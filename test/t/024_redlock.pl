@@ -64,6 +64,9 @@ sub votes
 use_nodes(map { $_->address } @redis);
 my $s = session($node);
 
+# connections, scripts
+$s->query(q{SELECT fencing_redis.acquire('warm'), pg_sleep(0.2); SELECT fencing_redis.release('warm', token) FROM fencing_redis.held()});
+
 #
 # All there
 #

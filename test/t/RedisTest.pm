@@ -58,7 +58,7 @@ sub cluster_with_redis
 	my ($name, @settings) = @_;
 	my $node = PostgreSQL::Test::Cluster->new($name);
 
-	$node->init;
+	$node->init(allows_streaming => 1);
 	$node->append_conf('postgresql.conf', join("\n", 'fsync = off', @settings) . "\n");
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION fencing_redis CASCADE');
