@@ -218,6 +218,22 @@ refused($after, "BEGIN READ ONLY; SELECT fencing.begin_command('shop', 'before')
 $after->query('ROLLBACK');
 gives($after, "BEGIN READ ONLY; SELECT state FROM fencing.find_command('shop', 'before'); COMMIT", 'done', '... a look is not');
 
+#
+# a dump, restored elsewhere
+#
+my $dump = "$PostgreSQL::Test::Utils::tmp_check/commands.dump";
+$after->query("SELECT fencing.begin_command('pay', 'open', takeover => '1 hour')");
+my $highest = $after->query('SELECT max(token) FROM fencing.commands');
+$node->safe_psql('postgres', 'CREATE DATABASE restored');
+$node->command_ok([ 'pg_dump', '-d', $node->connstr('postgres'), '-f', $dump ], 'dumped');
+$node->command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ], 'restored');
+my $restored = session($node, dbname => 'restored');
+gives($restored, "SELECT handle('before')", "done " . ($effects - 1), 'an old key gets its outcome there');
+gives($restored, "SELECT state FROM fencing.begin_command('pay', 'open')", 'pending', '... what was pending is pending');
+refused($restored, "SELECT fencing.begin_command('shop', 'before', '1')", 'ZF007', '... another request is refused');
+cmp_ok($restored->query("SELECT token FROM fencing.begin_command('pay', 'next', takeover => '1 hour')"), '>', $highest, '... the next token is larger');
+$restored->quit;
+
 $after->quit;
 $node->stop;
 done_testing();
