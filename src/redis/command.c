@@ -131,7 +131,7 @@ script_hash(Script script)
 			elog(ERROR, "could not compute a hash");
 		pg_cryptohash_free(context);
 		for (int i = 0; i < SHA1_DIGEST_LENGTH; i++)
-			snprintf(&hash[2 * i], 3, "%02x", digest[i]);
+			snprintf(&hash[(ptrdiff_t) 2 * i], 3, "%02x", digest[i]);
 	}
 	return hash;
 }
