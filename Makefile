@@ -23,9 +23,11 @@ OBJS = $(patsubst $(here)%.c,%.o,$(sort $(wildcard $(here)src/*.c)))
 EXTVERSION := $(shell sed -n "s/^default_version *= *'\(.*\)'/\1/p" $(here)fencing.control)
 
 # One SQL script is edited; the versioned one is a copy of it.  Upgrade
-# scripts are written by hand, one for each release.
+# scripts are written by hand, one for each release; the script of the first
+# release stays, so that every later one can be reached from it.
 DATA_built = sql/fencing--$(EXTVERSION).sql
-DATA = $(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
+DATA = sql/fencing--1.0.sql \
+	$(patsubst $(here)%,%,$(sort $(wildcard $(here)sql/fencing--*--*.sql)))
 
 # The second extension, where hiredis is found and WITH_REDIS is not "no".  Its
 # library has a makefile of its own: PGXS makes one in each.
@@ -140,7 +142,7 @@ endif
 # on make's command line (ONLY=..., TESTS=..., KEEP=1, PG_CONFIG=...) from the
 # environment, where make puts it.
 
-.PHONY: help demo test bench format lint
+.PHONY: help demo test bench torture format lint
 
 help:
 	@echo "make                 build for the server of PG_CONFIG (default: pg_config)"
@@ -152,6 +154,7 @@ help:
 	@echo "make test ONLY=tap   one suite: regress, isolation, pgtap, tap, demo (or a,b)"
 	@echo "make test TESTS=name the tests of that name (or 'a b')"
 	@echo "make bench           measure what a fence costs"
+	@echo "make torture         workers, faults at random, and a check of what they left"
 	@echo "make format          lay the C sources out (clang-format)"
 	@echo "make lint            what the compilers do not find (cppcheck, clang-tidy)"
 	@echo "make clean           remove what was built"
@@ -159,7 +162,7 @@ help:
 	@echo "demo, test, bench: KEEP=1 keeps the working directory;"
 	@echo "PG_CONFIG=/path/to/pg_config chooses the server."
 
-demo test bench:
+demo test bench torture:
 	@$(here)test/bin/$@
 
 format lint:

@@ -164,7 +164,7 @@ CREATE FUNCTION fencing.declaration(
 	OUT shadow boolean,
 	OUT columns name[])
 LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE
-AS 'MODULE_PATHNAME', 'fencing_declaration';
+AS 'MODULE_PATHNAME', 'fencing_read_declaration';
 
 COMMENT ON FUNCTION fencing.declaration(bytea) IS
 	'what the arguments of a guard trigger (pg_trigger.tgargs) say; NULLs if they cannot be read';
@@ -499,7 +499,7 @@ CREATE FUNCTION fencing.stat_memory(
 	OUT max_fences integer,
 	OUT evicted bigint,
 	OUT max_refusals integer)
-LANGUAGE C VOLATILE PARALLEL RESTRICTED
+LANGUAGE C VOLATILE
 AS 'MODULE_PATHNAME', 'fencing_stat_memory';
 
 COMMENT ON FUNCTION fencing.stat_memory() IS
@@ -641,7 +641,7 @@ CREATE FUNCTION fencing.find_problems(
 	OUT detail text,
 	OUT remedy text)
 RETURNS SETOF record
-LANGUAGE sql STABLE PARALLEL RESTRICTED
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
 SET enable_nestloop = off
 SET jit = off
@@ -1024,7 +1024,14 @@ SELECT 'not_preloaded', 'server',
 				 FROM pg_settings AS p WHERE p.name = 'shared_preload_libraries'),
 				'-- add fencing to shared_preload_libraries')
 FROM fencing.stat_memory() AS s
-WHERE NOT s.available
+WHERE NOT s.available AND current_setting('server_version_num')::int < 170000
+
+UNION ALL
+SELECT 'statistics_unavailable', 'server',
+	   'There is no shared memory for statistics; the server log says why.',
+	   '-- give the server more of it (/dev/shm), or lower fencing.stat_max_fences and fencing.recent_max_refusals'
+FROM fencing.stat_memory() AS s
+WHERE NOT s.available AND current_setting('server_version_num')::int >= 170000
 
 UNION ALL
 SELECT 'statistics_full', 'server',

@@ -17,13 +17,15 @@
  *   the command over, with a larger token, and the first worker's finish is
  *   stale.
  *
- * A duplicate waits first for the lock, and then for the transaction that has
- * written the row, if that is still running; it looks with the newest state
- * always, whatever its isolation level.  The lock is held while a function
- * looks or writes, and from begin to finish of a command in one step; then the
- * row that is not committed yet does its work, so that a transaction over many
- * commands does not fill the lock table.  Nobody writes without the lock, so
- * there is no unique violation to meet.
+ * A duplicate waits for the transaction that has written the row, if that is
+ * still running, and for the lock, and looks again; always at the newest state,
+ * whatever its isolation level.  The lock is held while a function writes, and
+ * from begin to finish of a command in one step; then the row that is not
+ * committed yet does its work, so that a transaction over many commands does
+ * not fill the lock table.  Nobody writes without the lock, so there is no
+ * unique violation to meet.  The exception is a row that this transaction has
+ * written: those who wait for its end may have the lock, and nobody else can
+ * change the row.
  *
  * Tokens come from the database's issuer; the lock keeps their order for each
  * command, so they need no row in fencing.issued.
@@ -161,6 +163,7 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 	Begun *command;
 	bool has_digest = !PG_ARGISNULL(2);
 	uint8 digest[REQUEST_DIGEST_LENGTH] = {0};
+	bool to_claim = !PG_ARGISNULL(3) || !PG_ARGISNULL(4);
 	bool two_steps = !PG_ARGISNULL(5);
 	int64 takeover = 0;
 	bool nowait;
@@ -184,22 +187,43 @@ fencing_begin_command(PG_FUNCTION_ARGS)
 		fencing_command_in_progress(name.scope.data, name.key.data, true);
 
 	/*
-	 * Without a wait, who looks may be in the way of who only looks as well:
-	 * what is known already can be told all the same.
+	 * Who has the lock may only be looking as well, or wait for this very
+	 * transaction, which has written the row.  So look first, and wait for the
+	 * lock where that does not tell.
+	 *
+	 * A claim comes before the lock: it may wait for an earlier holder of the
+	 * resource, who may be about to ask for the lock.
 	 */
-	locked = lock_name(&name, !nowait);
-	found = read_settled(&store, &name, !nowait, &record);
-	if (found && answered(&name, &record, has_digest, digest, &answer))
+	locked = !to_claim && lock_name(&name, false);
+	for (;;)
 	{
+		found = read_settled(&store, &name, !nowait, &record);
+		if (found && answered(&name, &record, has_digest, digest, &answer))
+		{
+			if (locked)
+				unlock_name(&name);
+			fencing_store_close(&store);
+			return answer_datum(fcinfo, &name, &answer);
+		}
 		if (locked)
-			unlock_name(&name);
-		fencing_store_close(&store);
-		return answer_datum(fcinfo, &name, &answer);
+			break;
+		if (to_claim)
+		{
+			if (nowait && lock_name(&name, false))
+				unlock_name(&name);
+			else if (nowait)
+				fencing_command_in_progress(name.scope.data, name.key.data,
+											false);
+			claim_resource(fcinfo);
+			to_claim = false;
+			locked = lock_name(&name, false);
+			continue;
+		}
+		if (nowait)
+			fencing_command_in_progress(name.scope.data, name.key.data, false);
+		locked = lock_name(&name, true);
 	}
-	if (!locked)
-		fencing_command_in_progress(name.scope.data, name.key.data, false);
 
-	claim_resource(fcinfo);
 	command = MemoryContextAllocZero(TopTransactionContext, sizeof(Begun));
 	command->subid = GetCurrentSubTransactionId();
 	command->name = name;
@@ -288,8 +312,6 @@ claim_resource(FunctionCallInfo fcinfo)
 {
 	TokenArg arg;
 
-	if (PG_ARGISNULL(3) && PG_ARGISNULL(4))
-		return;
 	if (PG_ARGISNULL(3) || PG_ARGISNULL(4))
 		fencing_bad_argument(PG_ARGISNULL(3) ? "resource" : "resource_token",
 							 "NULL",
@@ -318,6 +340,7 @@ fencing_finish_command(PG_FUNCTION_ARGS)
 	Begun *command;
 	Jsonb *outcome;
 	int64 token;
+	bool locked;
 	bool news = true;
 
 	PreventCommandIfReadOnly("fencing.finish_command()");
@@ -336,15 +359,24 @@ fencing_finish_command(PG_FUNCTION_ARGS)
 		 command->finished_in != InvalidSubTransactionId))
 		command = NULL;
 
-	/* who has begun it in this transaction has the lock */
-	if (command == NULL)
-		(void) lock_name(&name, true);
+	/*
+	 * Who has begun it in this transaction has the lock.  Whoever has it else
+	 * may wait for this transaction, if that has written the row, which then is
+	 * nobody else's to change: so look first, as begin does.
+	 */
+	locked = command != NULL || lock_name(&name, false);
 	if (command != NULL && !command->stored)
 		insert_record(&store, command, true, outcome, 0);
 	else
 	{
-		if (!read_settled(&store, &name, true, &record))
-			fencing_command_unknown(name.scope.data, name.key.data);
+		while (!read_settled(&store, &name, true, &record) ||
+			   (!locked && !record.done && token == record.token &&
+				!fencing_store_is_own(&store)))
+		{
+			if (locked)
+				fencing_command_unknown(name.scope.data, name.key.data);
+			locked = lock_name(&name, true);
+		}
 		if (token != record.token)
 			fencing_command_stale(name.scope.data, name.key.data, token,
 								  record.token);
@@ -370,7 +402,7 @@ fencing_finish_command(PG_FUNCTION_ARGS)
 			fencing_store_modify(&store, lengthof(cols), cols, values, nulls);
 		}
 	}
-	if (command == NULL || note_finished(command))
+	if (locked && (command == NULL || note_finished(command)))
 		unlock_name(&name);
 	fencing_store_close(&store);
 	PG_RETURN_BOOL(news);

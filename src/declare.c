@@ -65,6 +65,7 @@ enum
 
 FENCING_FUNCTION(fencing_fence);
 FENCING_FUNCTION(fencing_unfence);
+FENCING_FUNCTION(fencing_read_declaration);
 FENCING_FUNCTION(fencing_declaration);
 
 /* The triggers of a fence. */
@@ -215,7 +216,7 @@ fencing_unfence(PG_FUNCTION_ARGS)
  * table and takes no lock, so that a view of all fences does not wait for one.
  */
 Datum
-fencing_declaration(PG_FUNCTION_ARGS)
+fencing_read_declaration(PG_FUNCTION_ARGS)
 {
 	bytea *arguments = PG_GETARG_BYTEA_PP(0);
 	const char *at = VARDATA_ANY(arguments);
@@ -273,6 +274,13 @@ fencing_declaration(PG_FUNCTION_ARGS)
 						 : PointerGetDatum(construct_empty_array(NAMEOID));
 	PG_RETURN_DATUM(HeapTupleGetDatum(
 		heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/* fencing.declaration of version 1.0, which had other arguments */
+Datum
+fencing_declaration(PG_FUNCTION_ARGS)
+{
+	fencing_outdated("function", "declaration");
 }
 
 /* ----------

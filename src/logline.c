@@ -18,11 +18,12 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 
 #include "logline.h"
-#include "recent.h"
 
 void
 fencing_log_begin(StringInfo line, const char *event)
@@ -83,4 +84,27 @@ fencing_log_write(StringInfo line, int sqlstate)
 			 errmsg_internal("%s", line->data), errhidestmt(true),
 			 errhidecontext(true)));
 	pfree(line->data);
+}
+
+const char *
+fencing_client_address(void)
+{
+	static char address[CLIENT_ADDRESS_MAX] = "";
+	static bool known = false;
+
+	if (!known)
+	{
+		LOCAL_FCINFO(fcinfo, 0);
+		Datum value;
+
+		/* what a client of its own would be told */
+		InitFunctionCallInfoData(*fcinfo, NULL, 0, InvalidOid, NULL, NULL);
+		value = inet_client_addr(fcinfo);
+		if (!fcinfo->isnull)
+			strlcpy(address,
+					DatumGetCString(DirectFunctionCall1(inet_out, value)),
+					sizeof(address));
+		known = true;
+	}
+	return address[0] != '\0' ? address : NULL;
 }

@@ -34,4 +34,8 @@ extern void fencing_log_who(StringInfo line);
 /* Writes the line, with an SQLSTATE (0 for none). */
 extern void fencing_log_write(StringInfo line, int sqlstate);
 
+/* The client's address, NULL if it is not connected by TCP.  Computed once. */
+#define CLIENT_ADDRESS_MAX 64
+extern const char *fencing_client_address(void);
+
 #endif /* FENCING_LOGLINE_H */

@@ -28,18 +28,16 @@
 #include "miscadmin.h"
 #include "port/atomics.h"
 #include "utils/builtins.h"
-#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 #include "utils/timestamp.h"
 #include "utils/tuplestore.h"
 
 #include "compat.h"
 #include "fencing.h"
+#include "logline.h"
 #include "recent.h"
 #include "shmem.h"
 #include "stats.h"
-
-#define ADDRESS_MAX 64
 
 typedef struct RingEntry
 {
@@ -55,7 +53,7 @@ typedef struct RingEntry
 	int64 token;
 	int64 mark;
 	char application[NAMEDATALEN];
-	char address[ADDRESS_MAX];
+	char address[CLIENT_ADDRESS_MAX];
 	char raised_by[NAMEDATALEN];
 	char resource[FENCING_RESOURCE_MAX + 1];
 } RingEntry;
@@ -224,29 +222,6 @@ fencing_recent_reset(void)
 		if (shared->ring[i].database == MyDatabaseId)
 			shared->ring[i].database = InvalidOid;
 	LWLockRelease(&shared->header.lock);
-}
-
-const char *
-fencing_client_address(void)
-{
-	static char address[ADDRESS_MAX] = "";
-	static bool known = false;
-
-	if (!known)
-	{
-		LOCAL_FCINFO(fcinfo, 0);
-		Datum value;
-
-		/* what a client of its own would be told */
-		InitFunctionCallInfoData(*fcinfo, NULL, 0, InvalidOid, NULL, NULL);
-		value = inet_client_addr(fcinfo);
-		if (!fcinfo->isnull)
-			strlcpy(address,
-					DatumGetCString(DirectFunctionCall1(inet_out, value)),
-					sizeof(address));
-		known = true;
-	}
-	return address[0] != '\0' ? address : NULL;
 }
 
 /* fencing.refusals(): this database's part of the ring, newest first */

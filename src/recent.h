@@ -50,9 +50,6 @@ extern bool fencing_recent_is_first(Oid relid, RecentOutcome outcome);
 /* Forgets the refusals of this database. */
 extern void fencing_recent_reset(void);
 
-/* The client's address, NULL if it is not connected by TCP.  Computed once. */
-extern const char *fencing_client_address(void);
-
 extern void fencing_recent_init(void);
 
 #endif /* FENCING_RECENT_H */

@@ -538,6 +538,16 @@ fencing_bad_token(int64 token)
 }
 
 void
+fencing_outdated(const char *what, const char *name)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("%s \"%s.%s\" is of an older version than the library",
+					what, FENCING_SCHEMA, name),
+			 errhint("Run ALTER EXTENSION fencing UPDATE.")));
+}
+
+void
 fencing_trigger_misuse(const char *function)
 {
 	ereport(ERROR,

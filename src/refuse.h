@@ -139,6 +139,9 @@ fencing_bad_argument(const char *argument, const char *what, const char *hint);
 /* 22023: a token below 1 given as an argument. */
 pg_noreturn extern void fencing_bad_token(int64 token);
 
+/* 55000: an object in the database is older than this library. */
+pg_noreturn extern void fencing_outdated(const char *what, const char *name);
+
 /* 39P01: a trigger function was attached or called in another way. */
 pg_noreturn extern void fencing_trigger_misuse(const char *function);
 

@@ -30,6 +30,7 @@
 #include "utils/resowner.h"
 
 #include "compat.h"
+#include "logline.h"
 #include "shmem.h"
 
 #define TRANCHE_NAME "fencing"
@@ -212,7 +213,11 @@ attach_guarded(void)
 	PG_CATCH();
 	{
 		ErrorData *error;
+		StringInfoData line;
 
+		/* somebody wants the whole statement to end */
+		if (geterrcode() == ERRCODE_QUERY_CANCELED)
+			PG_RE_THROW();
 		MemoryContextSwitchTo(cxt);
 		error = CopyErrorData();
 		FlushErrorState();
@@ -220,10 +225,10 @@ attach_guarded(void)
 		MemoryContextSwitchTo(cxt);
 		CurrentResourceOwner = owner;
 		given_up = true;
-		ereport(LOG,
-				(errmsg(
-					 "fencing: statistics are not available in this session"),
-				 errdetail("%s", error->message)));
+		fencing_log_begin(&line, "statistics_unavailable");
+		fencing_log_who(&line);
+		fencing_log_text(&line, "reason", error->message);
+		fencing_log_write(&line, error->sqlerrcode);
 		FreeErrorData(error);
 	}
 	PG_END_TRY();

@@ -601,7 +601,9 @@ fencing_stat_memory(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	values[0] = BoolGetDatum(fencing_shmem_attach(false));
+
+	/* that there is none is an answer */
+	values[0] = BoolGetDatum(fencing_shmem_attach(true));
 	if (fencing_shmem_attached())
 	{
 		SharedStats *shared = part.address;

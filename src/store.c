@@ -123,12 +123,13 @@ fencing_store_open(Store *store, StoreKind kind, LOCKMODE lockmode)
 	if (!OidIsValid(store->rel->rd_pkindex))
 		elog(ERROR, "table \"%s.%s\" has no primary key", FENCING_SCHEMA,
 			 store_names[kind]);
-	if (RelationGetNumberOfAttributes(store->rel) != store_natts[kind])
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("table \"%s.%s\" is not that of this version of the library",
-						FENCING_SCHEMA, store_names[kind]),
-				 errhint("Run ALTER EXTENSION fencing UPDATE.")));
+	/*
+	 * A table of an older version lacks columns at its end.  Marks and tokens
+	 * do without them until the extension is updated, so that a new library
+	 * stops no writer; leases and commands did not exist then.
+	 */
+	store->natts = Min(RelationGetNumberOfAttributes(store->rel),
+					   store_natts[kind]);
 	store->index = index_open(store->rel->rd_pkindex, lockmode);
 	store->slot = table_slot_create(store->rel, NULL);
 	store->snapshot = NULL;
@@ -267,6 +268,11 @@ fencing_store_lock_peeked(Store *store, bool *locked)
 Datum
 fencing_store_value(Store *store, int attnum, bool *isnull)
 {
+	if (attnum > store->natts)
+	{
+		*isnull = true;
+		return (Datum) 0;
+	}
 	return slot_getattr(store->slot, attnum, isnull);
 }
 
@@ -303,6 +309,12 @@ fencing_store_lock(Store *store, LockTupleMode mode, bool wait, int64 *token)
 	return result; /* not reached */
 }
 
+static bool
+has_raised_by(const Store *store)
+{
+	return store->kind == STORE_MARKS && store->natts >= MARKS_ATT_RAISED_BY;
+}
+
 /* Who raises a mark, as far as a session tells; NULL if it does not. */
 static Datum
 raised_by(bool *isnull)
@@ -320,10 +332,10 @@ fencing_store_update(Store *store, int64 token)
 
 	values[0] = Int64GetDatum(token);
 	values[1] = TimestampTzGetDatum(GetCurrentTimestamp());
-	if (store->kind == STORE_MARKS)
+	if (has_raised_by(store))
 		values[2] = raised_by(&nulls[2]);
-	fencing_store_modify(store, store->kind == STORE_MARKS ? 3 : 2, cols,
-						 values, nulls);
+	fencing_store_modify(store, has_raised_by(store) ? 3 : 2, cols, values,
+						 nulls);
 }
 
 void
@@ -356,7 +368,7 @@ fencing_store_insert(Store *store, const char *name, int len, int64 token)
 		cstring_to_text_with_len(name, len));
 	values[STORE_ATT_TOKEN - 1] = Int64GetDatum(token);
 	values[STORE_ATT_UPDATED - 1] = TimestampTzGetDatum(GetCurrentTimestamp());
-	if (store->kind == STORE_MARKS)
+	if (has_raised_by(store))
 		values[MARKS_ATT_RAISED_BY - 1] = raised_by(
 			&nulls[MARKS_ATT_RAISED_BY - 1]);
 	return fencing_store_insert_row(store, values, nulls);
@@ -368,7 +380,7 @@ fencing_store_insert_row(Store *store, const Datum *values, const bool *nulls)
 	EState *estate = CreateExecutorState();
 	ResultRelInfo *target = makeNode(ResultRelInfo);
 	TupleTableSlot *slot = store->slot;
-	int natts = store_natts[store->kind];
+	int natts = store->natts;
 	bool inserted = false;
 
 	/* the server may ask what its statement sees; any snapshot will do */

@@ -72,6 +72,7 @@ enum
 typedef struct Store
 {
 	StoreKind kind;
+	int natts; /* columns that the table has, of those named above */
 	Relation rel;
 	Relation index;
 	Snapshot snapshot;	  /* registered; of the last find, NULL before */
@@ -143,7 +144,7 @@ extern void fencing_store_wait(const Store *store, const InFlight *in_flight);
  */
 extern bool fencing_store_lock_peeked(Store *store, bool *locked);
 
-/* A column of the row found or locked last. */
+/* A column of the row found or locked last; NULL if the table lacks it. */
 extern Datum fencing_store_value(Store *store, int attnum, bool *isnull);
 
 /*

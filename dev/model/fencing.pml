@@ -82,31 +82,33 @@ inline next_token(above)
 inline transaction(r, token, is_write)
 {
 	/* the look that decides which lock is needed */
-	seen = mark[r];
-	if
-	:: token < seen -> goto over	/* stale */
-	:: token >= seen
-	fi;
-	raises = token > seen;
+	atomic {
+		seen = mark[r];
+		if
+		:: token < seen -> goto over		/* stale */
+		:: else
+		fi;
+		raises = token > seen
+	}
 #ifndef NO_LOCK
-	if
-	:: raises -> atomic { !exclusive[r] && shared[r] == 0 -> exclusive[r] = true }
-	:: else -> atomic { !exclusive[r] -> shared[r]++ }
-	fi;
+	/* the wait for it, and the comparison that counts */
+	atomic {
+		if
+		:: raises && !exclusive[r] && shared[r] == 0 -> exclusive[r] = true
+		:: !raises && !exclusive[r] -> shared[r]++
+		fi;
 #ifndef NO_RECHECK
-	/* the comparison that counts */
-	if
-	:: token < mark[r] ->
-		atomic {
+		if
+		:: token < mark[r] ->			/* stale */
 			if
 			:: raises -> exclusive[r] = false
 			:: else -> shared[r]--
-			fi
-		}
-		goto over		/* stale */
-	:: else
-	fi;
+			fi;
+			goto over
+		:: else
+		fi
 #endif
+	}
 #endif
 	if
 	:: true ->			/* commit: all of it at once */

@@ -103,7 +103,9 @@ accepted($two, "BEGIN; SELECT fencing.present('job:1', 6); UPDATE job SET note =
 $one->query("BEGIN; SELECT fencing.claim('ledger', 8); INSERT INTO entry VALUES (3);"
 	  . "SELECT fencing.acquire('r', '1 hour'); SELECT fencing.begin_command('s', 'k')");
 is($one->state, '00000', 'a client is in the middle of it');
+my $backend = $one->query('SELECT pg_backend_pid()');
 kill_client($one);
+$node->poll_query_until('postgres', "SELECT count(*) = 0 FROM pg_stat_activity WHERE pid = $backend");
 gives($two, "SELECT fencing.mark('ledger'), count(*) FROM entry", '7|1', 'killed, nothing of it happened');
 gives($two, "SELECT fencing.try_acquire('r', '1 us') IS NOT NULL", 't', 'its lease is free');
 gives($two, 'SELECT count(*) FROM fencing.presented()', '0', 'nothing is presented');
