@@ -482,10 +482,11 @@ call_next_token(const char *resource, int64 above)
 
 	if (!next_token_known)
 	{
-		Oid function = LookupFuncName(list_make2(makeString("fencing"),
-												 makeString("next_token")),
-									  lengthof(types), types, false);
+		List *name = list_make1(makeString("fencing"));
+		Oid function;
 
+		name = lappend(name, makeString("next_token"));
+		function = LookupFuncName(name, lengthof(types), types, false);
 		fmgr_info_cxt(function, &next_token, TopMemoryContext);
 		next_token_schema = get_func_namespace(function);
 		next_token_known = true;
