@@ -95,7 +95,7 @@ command_script(Script script, int nkeys, int nargs, const Bytes *args)
 		const char *text = in_full ? sources[script] : script_hash(script);
 		StringInfoData data;
 		char number[16];
-		size_t size = strlen(text) + (nargs + 4) * WORD_OVERHEAD;
+		size_t size = strlen(text) + (size_t) (nargs + 4) * WORD_OVERHEAD;
 
 		for (int j = 0; j < nargs; j++)
 			size += args[j].len;
@@ -130,8 +130,7 @@ script_hash(Script script)
 			pg_cryptohash_final(context, digest, sizeof(digest)) < 0)
 			elog(ERROR, "could not compute a hash");
 		pg_cryptohash_free(context);
-		for (int i = 0; i < SHA1_DIGEST_LENGTH; i++)
-			snprintf(&hash[(ptrdiff_t) 2 * i], 3, "%02x", digest[i]);
+		hex_encode((const char *) digest, sizeof(digest), hash);
 	}
 	return hash;
 }

@@ -338,9 +338,11 @@ acquire(const Request *request, Verdict *verdict)
 		waiter_end(&waiter);
 		if (granted)
 			result = settle(request, held, known, verdict);
+		quorum_settled();
 	}
 	PG_CATCH();
 	{
+		quorum_settled();
 		waiter_end(&waiter);
 		if (granted && !verdict->again && result == NULL)
 			(void) quorum_send_and_forget(server, &held->key.undo);

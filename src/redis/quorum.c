@@ -58,6 +58,8 @@ static void count(const Call *calls, int ncalls, int *yes, int *no,
 				  int *pending);
 static void ask_for_replicas(Server *server, Call *calls);
 static void take_back(Server *server, const LeaseKey *key, Call *calls);
+static void add_if_down(RedisNode *node, const Command *command, Call *calls,
+						int *ncalls);
 static void raise_later(Wire *wire, const Command *command);
 static int64 valid_until(const Server *server, int64 begun, int64 ttl_ms);
 static void explain(const Server *server, const Call *calls, Verdict *verdict);
@@ -208,12 +210,19 @@ quorum_acquire(Server *server, const LeaseKey *key, int64 ttl_ms,
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
+	if (verdict->decision != DECISION_YES || verdict->again)
+		acquiring = NULL;
+}
+
+void
+quorum_settled(void)
+{
 	acquiring = NULL;
 }
 
 /*
- * A session that ends within quorum_acquire(): what it may have been granted
- * is taken back.  For the end of the process.
+ * A session that ends before it has noted what it may have been granted: that
+ * is taken back.
  */
 void
 quorum_at_exit(void)
@@ -588,24 +597,30 @@ quorum_send_and_forget(Server *server, const Bytes *command)
 	return told;
 }
 
+/* A call that opens the node's connection, if it needs one. */
+static void
+add_if_down(RedisNode *node, const Command *command, Call *calls, int *ncalls)
+{
+	Wire *wire = node->wire;
+
+	if (*ncalls < MAX_NODES &&
+		(wire == NULL || wire->state != WIRE_READY || !wire_alive(wire)))
+		call_init(&calls[(*ncalls)++], node, command, read_anything);
+}
+
 void
 quorum_connect(Server *server, int64 microseconds)
 {
 	Call calls[MAX_NODES];
-	Command command = {0};
+	Command command = command_words(1, "PING");
+	ListCell *cell;
 	int ncalls = 0;
 
 	for (int i = 0; i < server->nnodes; i++)
-	{
-		Wire *wire = server->nodes[i].wire;
-
-		if (wire != NULL && wire->state == WIRE_READY && wire_alive(wire))
-			continue;
-		if (ncalls == 0)
-			command = command_words(1, "PING");
-		call_init(&calls[ncalls++], &server->nodes[i], &command,
-				  read_anything);
-	}
+		add_if_down(&server->nodes[i], &command, calls, &ncalls);
+	/* in a cluster it is one of these that has the key */
+	foreach(cell, server->redirects)
+		add_if_down(lfirst(cell), &command, calls, &ncalls);
 	if (ncalls > 0)
 		exchange(calls, ncalls, NULL, clock_now() + microseconds);
 }

@@ -65,6 +65,12 @@ extern void quorum_release(Server *server, const LeaseKey *key, int64 token,
 						   Verdict *verdict);
 
 /*
+ * After a yes: the lease is noted, or was given up.  Until then the end of the
+ * session takes it back.  The key must live as long.
+ */
+extern void quorum_settled(void);
+
+/*
  * Raises the counters to the token, without waiting: together with the next
  * command, or by quorum_flush() at the end of the transaction.
  */

@@ -247,6 +247,28 @@ for my $case ([ 'waiting', q{SELECT fencing_redis.acquire('taken', wait => '30 s
 within(took { refused($s, q{SET lock_timeout = '300ms'; SELECT fencing_redis.acquire('taken', wait => '30 s', server => 'locks')}, '55P03', 'lock_timeout: busy') }, 0.25, 0.6, '... in time');
 $s->query('RESET lock_timeout');
 
+# an end between the grant and its token, for which another transaction is in the way
+my $blocker = session($node);
+for my $end ('cancel', 'terminate', 'wait', 'ttl')
+{
+	my $t = session($node);
+	my $ttl = $end eq 'ttl' ? '200 ms' : '20 s';
+	my $wait = $end eq 'wait' ? '300 ms' : '20 s';
+
+	$blocker->query(q{BEGIN; SELECT fencing.next_token('between')});
+	$t->send_sql("SELECT fencing_redis.acquire('between', '$ttl', wait => '$wait', server => 'locks')");
+	sleep 0.15;
+	is($redis->cli('EXISTS', 'lock:between'), '1', "between grant and token: $end");
+	$node->safe_psql('postgres', "SELECT pg_${end}_backend(" . $t->pid . ')') if $end =~ /cancel|terminate/;
+	within(took { $t->finish }, 0, 0.5, '... in time');
+	is($t->state, { cancel => '57014', terminate => '57P01', wait => '55P03', ttl => '55P03' }->{$end}, '... the right error');
+	sleep 0.05;
+	is($redis->cli('EXISTS', 'lock:between'), '0', '... and no lock is left');
+	$blocker->query('ROLLBACK');
+	$t->quit if $end ne 'terminate';
+}
+$blocker->quit;
+
 # a signal that means nothing does no harm
 $redis->freeze;
 $s->send_sql(q{SELECT fencing_redis.release('signals', (fencing_redis.acquire('signals', server => 'locks')).token, 'locks')});
