@@ -109,10 +109,10 @@ is($admin->query("SELECT available FROM items WHERE sku = 'kettle'"), 998, 'and 
 #
 # Killed right after it has sent COMMIT
 #
-# A deferred trigger makes the commit long enough to be met: the worker is
+# A deferred trigger holds the commit until the test lets it go: the worker is
 # killed while the server is in it.
 $admin->query(q{
-	CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.3); RETURN NULL; END $$;
+	CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_advisory_xact_lock_shared(2); RETURN NULL; END $$;
 	CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT ON payments DEFERRABLE INITIALLY DEFERRED
 	FOR EACH ROW EXECUTE FUNCTION slow_commit()});
 my $token;
@@ -120,7 +120,7 @@ for my $round (1 .. 3)
 {
 	$order = new_order($admin, "killed $round", '{"kettle": 1}');
 	$token = lease($admin, $order, '10 min');
-	$admin->query("SELECT reserve_order('killed $round', $order, $token)");
+	$admin->query("SELECT reserve_order('killed $round', $order, $token); SELECT pg_advisory_lock(2)");
 	$worker = worker(
 		$node,
 		sub {
@@ -132,11 +132,13 @@ for my $round (1 .. 3)
 			sleep 60;
 		});
 	$pid = $worker->hear;
-	ok($node->poll_query_until('postgres', "SELECT query ~ '^COMMIT' AND state = 'active' FROM pg_stat_activity WHERE pid = $pid"),
+	ok($node->poll_query_until('postgres', "SELECT query ~ '^COMMIT' AND wait_event_type = 'Lock' FROM pg_stat_activity WHERE pid = $pid"),
 		"round $round: COMMIT is under way");
 	$worker->kill9;
-	gives($next, "SELECT confirm_order('killed $round', $order, $token, 'pay killed $round', 3)", '{"confirmed": true}',
-		'... its worker is killed; a retry waits for it and gets the answer');
+	$next->send_sql("SELECT confirm_order('killed $round', $order, $token, 'pay killed $round', 3)");
+	wait_until_blocked($next, '... its worker is killed; a retry waits for it');
+	$admin->query('SELECT pg_advisory_unlock(2)');
+	is($next->finish, '{"confirmed": true}', '... and gets the answer');
 	gives($admin, "SELECT count(*) FROM payments WHERE order_id = $order", '1', '... one payment');
 	is(events_of($order), 'order.reserved order.confirmed', '... one event');
 	gives($admin, "SELECT attempts FROM fencing.commands WHERE scope = 'confirm' AND key = 'killed $round'", '1', '... it was handled once');

@@ -64,10 +64,10 @@ sub provider_has
 # The provider accepts, and its answer does not come
 #
 my ($order, $token) = paid_order('pay 1');
-my ($state, $command, $key) = request($admin, 'pay 1', $token, '500 ms');
+my ($state, $command, $key) = request($admin, 'pay 1', $token, '1 min');
 is($state, 'new', 'timeout: accepted here');
 order_is($order, 'refunding|0|20', '... which is not completed');
-is((request($admin, 'pay 1', $token, '500 ms'))[0], 'pending', '... others are told that it is pending');
+is((request($admin, 'pay 1', $token, '1 min'))[0], 'pending', '... others are told that it is pending');
 $provider->mode('timeout');
 $provider->refund($key, 20, 0.3);
 is($provider->{status}, 75, '... the provider does not answer');
@@ -89,7 +89,7 @@ my $worker = worker(
 	$node,
 	sub {
 		my ($s, $self) = @_;
-		my (undef, $t, $k) = request($s, 'pay 2', $token, '500 ms');
+		my (undef, $t, $k) = request($s, 'pay 2', $token, '3 s');
 
 		$provider->refund($k, 20);
 		$self->tell($k);

@@ -92,7 +92,7 @@ SKIP:
 	my $redis = redis_server();
 	$admin->query(q{
 		CREATE EXTENSION fencing_redis;
-		CREATE SERVER locks FOREIGN DATA WRAPPER fencing_redis OPTIONS (nodes '} . $redis->address . q{', connect_timeout '300', command_timeout '300');
+		CREATE SERVER locks FOREIGN DATA WRAPPER fencing_redis OPTIONS (nodes '} . $redis->address . q{', connect_timeout '2000', command_timeout '2000');
 		CREATE USER MAPPING FOR CURRENT_USER SERVER locks;
 		ALTER DATABASE postgres SET fencing_redis.server = 'locks'});
 	is($admin->state, '00000', 'Redis: a server for leases');
