@@ -159,9 +159,14 @@ server_redirect(Server *server, const char *host_port, const RedisNode *from)
 	if (colon == NULL || strlen(host_port) > 255)
 		return NULL;
 	if (colon == host_port) /* the host stays the same */
+	{
+		/* ... which one that is reached by a path does not tell */
+		if (from->address.host == NULL)
+			return NULL;
 		snprintf(full, sizeof(full),
 				 strchr(from->address.host, ':') ? "[%s]%s" : "%s%s",
-				 from->address.host ? from->address.host : "", host_port);
+				 from->address.host, host_port);
+	}
 	else if (memchr(host_port, ':', colon - host_port) != NULL &&
 			 *host_port != '[')
 		snprintf(full, sizeof(full), "[%.*s]%s", (int) (colon - host_port),

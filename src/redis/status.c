@@ -7,6 +7,7 @@
  */
 #include "postgres.h"
 
+#include "common/int.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
@@ -272,14 +273,17 @@ static bool
 read_time(Call *call, const redisReply *reply)
 {
 	NodeReport *report = call->result;
+	int64 seconds;
 
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
 		reply->element[0]->type != REDIS_REPLY_STRING ||
 		reply->element[1]->type != REDIS_REPLY_STRING)
 		return false;
-	report->clock = strtoll(reply->element[0]->str, NULL, 10) * USECS_PER_SEC +
-		strtoll(reply->element[1]->str, NULL, 10);
-	return true;
+	seconds = strtoll(reply->element[0]->str, NULL, 10);
+	return !pg_mul_s64_overflow(seconds, USECS_PER_SEC, &report->clock) &&
+		!pg_add_s64_overflow(report->clock,
+							 strtoll(reply->element[1]->str, NULL, 10),
+							 &report->clock);
 }
 
 /* The value of a line "name:value" of INFO, "" if there is none. */

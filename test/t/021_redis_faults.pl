@@ -12,6 +12,8 @@ use IO::Socket::INET;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use RedisTest;
+use IO::Socket::UNIX;
+use POSIX ();
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -198,6 +200,42 @@ fault('far', 'ZF005', 0, 0.25, 'moved to nowhere', qr/no address/);
 $proxy->mode('say -MOVED 1 ' . $proxy->address);
 fault('far', 'ZF005', 0, 0.6, 'moved in circles', qr/MOVED/);
 $proxy->mode('pass');
+
+#
+# A server at a socket that talks nonsense of its own
+#
+my $path = PostgreSQL::Test::Utils::tempdir_short() . '/nonsense';
+my $listen = IO::Socket::UNIX->new(Local => $path, Listen => 5) or die "$path: $!";
+my $nonsense = fork;
+die "fork: $!" if !defined $nonsense;
+# not to be left behind by a test that ends early
+END { kill 'KILL', $nonsense if $nonsense }
+if ($nonsense == 0)
+{
+	my %reply = (
+		PING => "+PONG\r\n",
+		INFO => "\$0\r\n\r\n",
+		# more microseconds than a number holds
+		TIME => "*2\r\n\$19\r\n9223372036854775807\r\n\$1\r\n1\r\n",
+		EVALSHA => "-MOVED 1 :7000\r\n");
+
+	while (my $client = $listen->accept)
+	{
+		while (sysread($client, my $data, 65536))
+		{
+			syswrite($client, join '', map { $reply{ uc $_ } } $data =~ /\b(PING|INFO|TIME|EVALSHA)\b/gi);
+		}
+	}
+	POSIX::_exit(0);
+}
+$admin->query(qq{
+	CREATE SERVER nonsense FOREIGN DATA WRAPPER fencing_redis OPTIONS (nodes '$path', connect_timeout '300', command_timeout '300');
+	CREATE USER MAPPING FOR CURRENT_USER SERVER nonsense});
+fault('nonsense', 'ZF005', 0, 0.6, 'moved to a port of the same host, which a socket does not have', qr/MOVED|address/);
+is($s->query("SELECT count(*) FROM fencing_redis.ping('nonsense')"), '1', 'a clock beyond all numbers is no clock');
+is($s->query('SELECT pg_backend_pid()'), $s->pid, '... and the session goes on');
+kill 'KILL', $nonsense;
+waitpid $nonsense, 0;
 
 #
 # Interrupts
