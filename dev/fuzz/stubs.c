@@ -243,8 +243,17 @@ appendStringInfo(StringInfo str, const char *fmt, ...)
 	va_start(args, fmt);
 	len = vsnprintf(text, sizeof(text), fmt, args);
 	va_end(args);
-	fuzz_check(len >= 0 && len < (int) sizeof(text));
-	appendBinaryStringInfo(str, text, len);
+	fuzz_check(len >= 0);
+	if (len < (int) sizeof(text))
+	{
+		appendBinaryStringInfo(str, text, len);
+		return;
+	}
+	enlargeStringInfo(str, len);
+	va_start(args, fmt);
+	vsnprintf(str->data + str->len, len + 1, fmt, args);
+	va_end(args);
+	str->len += len;
 }
 
 /* ---------------------------------------------------------------------------
@@ -406,6 +415,44 @@ fuzz_setting_value(void)
 	return setting_value;
 }
 
+/*
+ * Numbers and booleans as the server reads them, near enough: whole numbers,
+ * with a unit of time where units are taken; what cannot be read is refused.
+ */
+bool
+parse_int(const char *value, int *result, int flags, const char **hintmsg)
+{
+	char *end;
+	long long number;
+
+	errno = 0;
+	number = strtoll(value, &end, 10);
+	if (end == value || errno != 0)
+		return false;
+	if ((flags & GUC_UNIT_MS) && strcmp(end, "s") == 0)
+	{
+		if (number > INT_MAX || number < INT_MIN)
+			return false;
+		number *= 1000;
+		end++;
+	}
+	else if ((flags & GUC_UNIT_MS) && strcmp(end, "ms") == 0)
+		end += 2;
+	if (*end != '\0' || number > INT_MAX || number < INT_MIN)
+		return false;
+	*result = (int) number;
+	return true;
+}
+
+bool
+parse_bool(const char *value, bool *result)
+{
+	*result = strcmp(value, "true") == 0 || strcmp(value, "on") == 0 ||
+		strcmp(value, "1") == 0;
+	return *result || strcmp(value, "false") == 0 ||
+		strcmp(value, "off") == 0 || strcmp(value, "0") == 0;
+}
+
 /* SET, as functions of the module do it: what they write must be accepted. */
 int
 set_config_option(const char *name, const char *value, GucContext context,
@@ -467,6 +514,24 @@ Datum
 fuzz_text(const char *data, size_t len)
 {
 	return PointerGetDatum(cstring_to_text_with_len(data, len));
+}
+
+int
+pg_itoa(int16 i, char *a)
+{
+	return sprintf(a, "%d", i);
+}
+
+int
+pg_ltoa(int32 l, char *a)
+{
+	return sprintf(a, "%d", l);
+}
+
+int
+pg_lltoa(int64 ll, char *a)
+{
+	return sprintf(a, INT64_FORMAT, ll);
 }
 
 /* Nothing here is compressed or stored elsewhere. */
