@@ -123,7 +123,7 @@ help:
 	@echo "make test TESTS=name the tests of that name (or 'a b')"
 	@echo "make bench           measure what a fence costs"
 	@echo "make format          lay the C sources out (clang-format)"
-	@echo "make lint            what the compilers do not find (cppcheck, clang-tidy)"
+	@echo "make lint            what the compilers do not find (cppcheck, clang-tidy, ...)"
 	@echo "make clean           remove what was built"
 	@echo
 	@echo "demo, test, bench: KEEP=1 keeps the working directory;"

@@ -53,8 +53,7 @@ write_out(const Declaration *decl, char **args)
 		args[n++] = psprintf("max_step=" INT64_FORMAT, decl->rule.max_step);
 	args[n++] = psprintf("issuer=%s",
 						 decl->rule.issued_only ? "database" : "any");
-	args[n++] = psprintf("tombstones=%s",
-						 decl->tombstones ? "true" : "false");
+	args[n++] = psprintf("tombstones=%s", decl->tombstones ? "true" : "false");
 	args[n++] = psprintf("shadow=%s", decl->shadow ? "true" : "false");
 	return n;
 }

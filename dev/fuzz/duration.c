@@ -51,7 +51,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(expected > 0 || (expected == 0 && zero_allowed)))
 		fuzz_check(length == expected);
 	else
-		fuzz_check(!done && fuzz_error.sqlstate ==
-					   ERRCODE_INVALID_PARAMETER_VALUE);
+		fuzz_check(!done &&
+				   fuzz_error.sqlstate == ERRCODE_INVALID_PARAMETER_VALUE);
 	return 0;
 }

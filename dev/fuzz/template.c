@@ -35,7 +35,8 @@ row_type(void)
 
 	if (desc == NULL)
 	{
-		desc = calloc(1, offsetof(struct TupleDescData, attrs) +
+		desc = calloc(1,
+					  offsetof(struct TupleDescData, attrs) +
 						  2 * sizeof(FormData_pg_attribute) +
 						  2 * 64 /* what newer servers keep beside them */);
 		if (desc == NULL)

@@ -105,8 +105,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	fuzz_check(fencing_tokens_generation != generation);
 	before = list(&nbefore);
-	if (arg.token == 0 || *name == '\0' ||
-		strlen(name) > FENCING_RESOURCE_MAX)
+	if (arg.token == 0 || *name == '\0' || strlen(name) > FENCING_RESOURCE_MAX)
 		return 0;
 
 	arg.name.len = strlen(name);
@@ -128,8 +127,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				n++;
 			continue;
 		}
-		fuzz_check(same(&before[n], after[i].name, after[i].len,
-						after[i].token));
+		fuzz_check(
+			same(&before[n], after[i].name, after[i].len, after[i].token));
 		n++;
 	}
 	fuzz_check(n == nbefore);

@@ -39,7 +39,7 @@ die()
 # The C sources that .clang-format is for, from the top of the tree.
 list_c_files()
 {
-	find src bench -name '*.[ch]' 2>/dev/null | sort
+	find src bench dev -name '*.[ch]' 2>/dev/null | sort
 }
 
 # Versions of clang-format differ in taste; .clang-format was made with 14.
