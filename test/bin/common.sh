@@ -201,6 +201,21 @@ mirror_postgres()
 		[[ ! -f $program ]] || cp -L "$program" "$pg_bindir/"
 	done
 
+	# A server that runs within another program.  PostgreSQL takes the name it
+	# was started by for its own, so the program has to stand in its place; what
+	# initdb asks of it goes past.
+	if [[ -n ${SERVER_WITHIN:-} ]]; then
+		mv "$pg_bindir/postgres" "$pg_bindir/postgres.itself"
+		cat >"$pg_bindir/postgres" <<-EOF
+			#!/bin/sh
+			case " \$* " in
+				*" -D "*) exec $SERVER_WITHIN "$pg_bindir/postgres.itself" "\$@" ;;
+			esac
+			exec "$pg_bindir/postgres.itself" "\$@"
+		EOF
+		chmod 755 "$pg_bindir/postgres"
+	fi
+
 	for dir in "$sharedir" "$pkglibdir" "$("$pg_config" --pkgincludedir)" \
 		"$("$pg_config" --includedir-server)"; do
 		# One may lie inside another.
