@@ -156,7 +156,7 @@ help:
 	@echo "make bench           measure what a fence costs"
 	@echo "make torture         workers, faults at random, and a check of what they left"
 	@echo "make format          lay the C sources out (clang-format)"
-	@echo "make lint            what the compilers do not find (cppcheck, clang-tidy)"
+	@echo "make lint            what the compilers do not find (cppcheck, clang-tidy, ...)"
 	@echo "make clean           remove what was built"
 	@echo
 	@echo "demo, test, bench: KEEP=1 keeps the working directory;"

@@ -221,6 +221,7 @@ fencing_named_segment(const char *name, Size size, void (*init)(void *))
 
 	return GetNamedDSMSegment(name, size, init, &found);
 #else
+	elog(ERROR, "shared memory is found by name from PostgreSQL 17 on");
 	return NULL;
 #endif
 }

@@ -39,7 +39,7 @@ die()
 # The C sources that .clang-format is for, from the top of the tree.
 list_c_files()
 {
-	find src bench -name '*.[ch]' 2>/dev/null | sort
+	find src bench dev -name '*.[ch]' 2>/dev/null | sort
 }
 
 # Versions of clang-format differ in taste; .clang-format was made with 14.
@@ -200,6 +200,21 @@ mirror_postgres()
 	for program in "$bindir"/{postgres,initdb,psql,pg_*,pgbench,createdb,dropdb,createuser,dropuser,vacuumdb,reindexdb,clusterdb}; do
 		[[ ! -f $program ]] || cp -L "$program" "$pg_bindir/"
 	done
+
+	# A server that runs within another program.  PostgreSQL takes the name it
+	# was started by for its own, so the program has to stand in its place; what
+	# initdb asks of it goes past.
+	if [[ -n ${SERVER_WITHIN:-} ]]; then
+		mv "$pg_bindir/postgres" "$pg_bindir/postgres.itself"
+		cat >"$pg_bindir/postgres" <<-EOF
+			#!/bin/sh
+			case " \$* " in
+				*" -D "*) exec $SERVER_WITHIN "$pg_bindir/postgres.itself" "\$@" ;;
+			esac
+			exec "$pg_bindir/postgres.itself" "\$@"
+		EOF
+		chmod 755 "$pg_bindir/postgres"
+	fi
 
 	for dir in "$sharedir" "$pkglibdir" "$("$pg_config" --pkgincludedir)" \
 		"$("$pg_config" --includedir-server)"; do
