@@ -178,6 +178,7 @@ build(Relation rel, const Trigger *trigger)
 	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
 		fencing_broken_fence(rel, "A temporary table cannot be fenced.",
 							 "Fence a permanent table with fencing.fence.");
+	fence->args = args;
 	problem = fencing_declaration_read(trigger->tgnargs, args, decl);
 	if (problem)
 		fencing_broken_fence(rel,

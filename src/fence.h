@@ -37,6 +37,7 @@ typedef struct Declaration
 /* A declaration made ready for one relation. */
 typedef struct Fence
 {
+	char **args; /* copies of the trigger's, which decl points into */
 	Declaration decl;
 	ResourceTemplate tmpl;
 	StatCounter *counter;	 /* of the table that was declared fenced */

@@ -348,6 +348,7 @@ acquire(const Request *request, int64 wait, Lease *lease, WaitLimit *limit)
 	bool granted = false;
 
 	*lease = (Lease){0};
+	*limit = LIMIT_WAIT; /* also of no wait at all */
 	fencing_store_open(&store, STORE_ISSUED, RowExclusiveLock);
 	fencing_queue_init(&queue, &request->name, wait);
 	while (go_on && !granted)

@@ -108,6 +108,7 @@ fencing_template_parse(const char *text, ResourceTemplate *tmpl)
 		tmpl->ncolumns++;
 		p = end + 1;
 	}
+	pfree(literal.data);
 	return NULL;
 }
 
