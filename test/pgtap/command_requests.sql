@@ -13,14 +13,15 @@ BEGIN
 EXCEPTION WHEN SQLSTATE 'ZF007' THEN
 	RETURN 'another';
 END $$;
-SELECT plan(4 + (19 * 19));
+SELECT plan(4 + (24 * 24));
 
 -- every pair of these
 CREATE TABLE r (n serial, j jsonb);
 INSERT INTO r (j) VALUES
 	('{"a": 1, "b": 2}'), ('{"b":2,"a":1}'), ('{"a": 1.0, "b": 2}'), ('{"a": 1, "b": 3}'), ('{"a": "1", "b": 2}'),
 	('9007199254740993'), ('9007199254740992'), ('"\u00e9"'), ('"e\u0301"'), ('[[1], 2]'), ('[[1, 2]]'), ('[1, 2]'), ('[2, 1]'),
-	('null'), ('[null]'), ('{}'), ('[]'), ('1E3'), ('1000.00');
+	('null'), ('[null]'), ('{}'), ('[]'), ('1E3'), ('1000.00'),
+	('true'), ('false'), ('[true]'), ('[false]'), ('"t"');
 SELECT is(same(a.j, b.j), CASE WHEN a.j = b.j THEN 'done' ELSE 'another' END, format('%s and %s', a.j, b.j))
 FROM r a, r b ORDER BY a.n, b.n;
 SELECT is(same(NULL, '1'), 'done', 'a request that was not given is like every other');
