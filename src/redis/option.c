@@ -328,6 +328,11 @@ option_address(const char *text, const char *end, Address *address,
 		}
 		colon = host_end + 1 < end ? host_end + 1 : NULL;
 		text++;
+		if (memchr(text, ':', host_end - text) == NULL)
+		{
+			*problem = "has brackets around what is no IPv6 address";
+			return false;
+		}
 	}
 	else
 	{

@@ -250,9 +250,11 @@ read_acquire(Call *call, const redisReply *reply)
 	call->code = (int) code->integer;
 	if (call->code == CODE_BUSY)
 	{
-		call->number = value->type == REDIS_REPLY_INTEGER ? value->integer
-														  : -1;
-		return value->type == REDIS_REPLY_INTEGER;
+		if (value->type != REDIS_REPLY_INTEGER)
+			return false;
+		/* milliseconds, which become microseconds */
+		call->number = Min(value->integer, PG_INT64_MAX / USECS_PER_MSEC);
+		return true;
 	}
 	if (value->type != REDIS_REPLY_STRING || value->len == 0 ||
 		value->len > 20)

@@ -158,6 +158,10 @@ server_redirect(Server *server, const char *host_port, const RedisNode *from)
 
 	if (colon == NULL || strlen(host_port) > 255)
 		return NULL;
+	/* it becomes part of messages, and a server may send anything */
+	for (const char *p = host_port; *p != '\0'; p++)
+		if ((unsigned char) *p <= ' ' || (unsigned char) *p > '~')
+			return NULL;
 	if (colon == host_port) /* the host stays the same */
 	{
 		/* ... which one that is reached by a path does not tell */
