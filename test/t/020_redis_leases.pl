@@ -187,6 +187,8 @@ bad_options("nodes 'a:65536'", '22023', 'port 65536');
 bad_options("nodes 'a:6379x'", '22023', 'port 6379x');
 bad_options("nodes 'a b'", '22023', 'a space in a host');
 bad_options("nodes '::1'", '22023', 'IPv6 without brackets');
+bad_options("nodes '[/]'", '22023', 'brackets around a path');
+bad_options("nodes '[redis]:6379'", '22023', 'brackets around a name');
 bad_options("nodes '[::1'", '22023', 'half a bracket');
 bad_options("nodes ':6379'", '22023', 'no host');
 bad_options("nodes 'a:6379, A'", '22023', 'a node twice');
